@@ -1,0 +1,1 @@
+"""What may enter: every refusal has a reason code, whose fault it is, and what to do."""

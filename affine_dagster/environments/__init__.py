@@ -1,0 +1,1 @@
+"""Environments: sources of seeded, verifiable tasks. One family a file."""

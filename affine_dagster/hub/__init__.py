@@ -1,0 +1,1 @@
+"""The hub: where submitted model repositories are read from."""

@@ -1,0 +1,1 @@
+"""Findings on an epoch as a whole: owners, coverage, faults alike."""

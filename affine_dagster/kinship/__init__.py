@@ -1,0 +1,1 @@
+"""Who is whose copy: digests, verdicts with evidence, and the lineage graph."""

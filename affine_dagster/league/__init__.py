@@ -1,0 +1,1 @@
+"""Synthetic populations of small real models: the demo, the tests and the benchmarks draw from here."""

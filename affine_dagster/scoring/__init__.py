@@ -1,0 +1,1 @@
+"""Evidence, frontier, credits, weights: pure functions of frames and settings."""

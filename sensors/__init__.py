@@ -1,0 +1,1 @@
+"""When it is made: epochs, unfinished epochs, weights to send, run failures."""
