@@ -182,38 +182,40 @@ PLAN = Table(
     "plan",
     {
         "epoch": pl.Int64, "weights_digest": pl.String, "genesis": pl.Boolean, **_MODEL, **_POSITION,
-        "role": pl.String, "purpose": pl.String, "assay_epoch": pl.Int64, "opponents": pl.List(pl.String), "alpha": pl.Float64,
+        "role": pl.String, "purpose": pl.String, "task_epoch": pl.Int64, "opponents": pl.List(pl.String), "alpha": pl.Float64,
         "discordance": pl.Float64, "first_task": pl.Int64, "tasks": pl.Int64, "tasks_before": pl.Int64, "epochs_before": pl.Int64,
         "planned": pl.Boolean, "reason": pl.String, "prior_epoch": pl.Int64, "scorer": pl.String,
     },
-    key=("epoch", "weights_digest", "purpose", "assay_epoch"),
+    key=("epoch", "weights_digest", "purpose", "task_epoch"),
 )
-"""Who runs how much, frozen once written. ``role``: incumbent, challenger, reference. ``purpose``: contest or assay; ``assay_epoch`` is
-the epoch whose assay seeds are used (-1 for a contest). ``opponents`` are weights digests. ``planned`` false: not run, and why."""
+"""Who runs how much, frozen once written. ``role``: incumbent, challenger, reference. ``purpose``: contest or assay; ``task_epoch`` is
+the epoch whose seeds are used (an assay that was not finished goes on with its own). ``opponents`` are weights digests. ``planned`` false: not run, and why."""
 
 ROLLOUTS = Table(
     "rollouts",
     {
         "epoch": pl.Int64, "environment": pl.String, "environment_version": pl.String, "purpose": pl.String,
-        "index": pl.Int64, "seed": pl.UInt64,
+        "task_epoch": pl.Int64, "index": pl.Int64, "seed": pl.UInt64,
         "weights_digest": pl.String, "sampling_digest": pl.String, "attempt": pl.Int64,
         "reward": pl.Float64, "fault": pl.String, "reason": pl.String, "detail": pl.String,
         "completion": pl.String, "finish_reason": pl.String, "prompt_tokens": pl.Int64, "completion_tokens": pl.Int64,
         "loaded_weights_digest": pl.String, "template_hash": pl.String, "tokenizer_signature": pl.String,
         "engine": pl.String, "engine_version": pl.String,
     },
-    key=("epoch", "environment", "environment_version", "purpose", "index", "weights_digest", "sampling_digest", "attempt"),
+    key=(
+        "epoch", "environment", "environment_version", "purpose", "task_epoch", "index", "weights_digest", "sampling_digest", "attempt",
+    ),
 )
 """The ledger: one rollout with its receipt. ``reward`` in [0, 1], or None with a ``fault``. A model fault has reward 0 and its fault."""
 
 REWARDS = Table(
     "rewards",
     {
-        "epoch": pl.Int64, "environment": pl.String, "environment_version": pl.String, "purpose": pl.String, "index": pl.Int64,
-        "seed": pl.UInt64, "weights_digest": pl.String, "reward": pl.Float64, "fault": pl.String, "reason": pl.String,
+        "epoch": pl.Int64, "environment": pl.String, "environment_version": pl.String, "purpose": pl.String,
+        "task_epoch": pl.Int64, "index": pl.Int64, "seed": pl.UInt64, "weights_digest": pl.String, "reward": pl.Float64, "fault": pl.String, "reason": pl.String,
         "completion_tokens": pl.Int64,
     },
-    key=("epoch", "environment", "purpose", "index", "weights_digest"),
+    key=("epoch", "environment", "purpose", "task_epoch", "index", "weights_digest"),
 )
 """The ledger without completions, duplicates removed: all that scoring reads."""
 
@@ -234,7 +236,8 @@ CONTESTS = Table(
     "contests",
     {
         "epoch": pl.Int64, "challenger": pl.String, "incumbent": pl.String, "state": pl.String, "reason": pl.String,
-        "environment": pl.String, "strict": pl.Boolean, "tasks": pl.Int64, "epochs": pl.Int64, "alpha": pl.Float64, "discordance": pl.Float64,
+        "environment": pl.String, "strict": pl.Boolean,
+        "tasks": pl.Int64, "epochs": pl.Int64, "alpha": pl.Float64, "discordance": pl.Float64,
     },
     key=("epoch", "challenger", "incumbent"),
     scored=True,
