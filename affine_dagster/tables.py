@@ -189,7 +189,8 @@ PLAN = Table(
     key=("epoch", "weights_digest", "purpose", "task_epoch"),
 )
 """Who runs how much, frozen once written. ``role``: incumbent, challenger, reference. ``purpose``: contest or assay; ``task_epoch`` is
-the epoch whose seeds are used (an assay that was not finished goes on with its own). ``opponents`` are weights digests. ``planned`` false: not run, and why."""
+the epoch whose seeds are used (an assay that was not finished goes on with its own).
+``opponents`` are weights digests. ``planned`` false: not run, and why."""
 
 ROLLOUTS = Table(
     "rollouts",
@@ -212,8 +213,8 @@ REWARDS = Table(
     "rewards",
     {
         "epoch": pl.Int64, "environment": pl.String, "environment_version": pl.String, "purpose": pl.String,
-        "task_epoch": pl.Int64, "index": pl.Int64, "seed": pl.UInt64, "weights_digest": pl.String, "reward": pl.Float64, "fault": pl.String, "reason": pl.String,
-        "completion_tokens": pl.Int64,
+        "task_epoch": pl.Int64, "index": pl.Int64, "seed": pl.UInt64, "weights_digest": pl.String,
+        "reward": pl.Float64, "fault": pl.String, "reason": pl.String, "completion_tokens": pl.Int64,
     },
     key=("epoch", "environment", "purpose", "task_epoch", "index", "weights_digest"),
 )
