@@ -1,0 +1,92 @@
+"""The command ``affine``. Each subcommand is a few lines that call the library; nothing is computed here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from affine_dagster.reasons import AffineError
+
+__all__ = ["main"]
+
+HOME = click.Path(file_okay=False, path_type=Path)
+
+
+class _Commands(click.Group):
+    """A group that shows an AffineError as one line, with whose fault it is and what to do next."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except AffineError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands)
+def main() -> None:
+    """The validator of the Affine subnet."""
+
+
+@main.command()
+@click.option("--home", type=HOME, default=Path("var/demo"), show_default=True, help="where the demo's world is made anew")
+@click.option("--cache", type=HOME, default=None, help="where trained league models are kept")
+def demo(home: Path, cache: Path | None) -> None:
+    """Run the main job on the league's models: three epochs, through real Dagster runs."""
+    from affine_dagster.cli.demo import run_demo
+
+    run_demo(home, cache or default_cache())
+
+
+@main.command()
+@click.option("--home", type=HOME, default=Path("var/dev"), show_default=True, help="where the development world lies")
+@click.option("--cache", type=HOME, default=None, help="where trained league models are kept")
+@click.option("--port", default=3000, show_default=True)
+@click.option("--block-seconds", default=1.0, show_default=True, help="seconds a block of the development chain")
+def dev(home: Path, cache: Path | None, port: int, block_seconds: float) -> None:
+    """Open the Dagster UI and daemon on a development chain whose blocks pass."""
+    from affine_dagster.cli.serve import run_dev
+
+    run_dev(home, cache or default_cache(), port=port, block_seconds=block_seconds)
+
+
+@main.command()
+@click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
+@click.option("--port", default=3000, show_default=True)
+def ui(home: Path, port: int) -> None:
+    """Open the Dagster UI on a world that exists."""
+    from affine_dagster.cli.serve import run_ui
+
+    run_ui(home, port=port)
+
+
+@main.command()
+@click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
+def show(home: Path) -> None:
+    """Print the leaderboard's latest snapshot."""
+    from affine_dagster.cli.board import print_board
+    from affine_dagster.leaderboard.snapshot import read_latest
+    from affine_dagster.store import Store
+
+    snapshot = read_latest(Store(str(home / "store")))
+    if snapshot is None:
+        raise AffineError("missing_input", f"no snapshot is published under {home / 'store'}")
+    print_board(snapshot)
+
+
+@main.command("settings")
+@click.argument("path", type=click.Path(exists=False, path_type=Path))
+def check_settings(path: Path) -> None:
+    """Check a settings file and print what is in force."""
+    from affine_dagster.settings import load_settings
+
+    click.echo(load_settings(path).model_dump_json(indent=1))
+
+
+def default_cache() -> Path:
+    """Where trained league models are kept: ``AFFINE_CACHE``, else the user's cache folder."""
+    root = os.environ.get("AFFINE_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    base = Path(root) if root else Path.home() / ".cache"
+    return base / "affine_dagster"

@@ -1,0 +1,68 @@
+"""Opening Dagster's own programs on a world: webserver alone, or webserver, daemon and a chain whose blocks pass.
+
+What must not go in: anything about the world's content (``league/world.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from affine_dagster.league.world import World, make_world, open_world, produce_blocks
+
+__all__ = ["dagster_environment", "prepare_home", "run_dev", "run_ui"]
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def prepare_home(world: World) -> Path:
+    """The world's DAGSTER_HOME with the project's dagster.yaml in it."""
+    world.dagster_home.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PROJECT / "dagster.yaml", world.dagster_home / "dagster.yaml")
+    return world.dagster_home
+
+
+def dagster_environment(world: World) -> Mapping[str, str]:
+    """The variables under which Dagster sees this world; both event settings are measured in DESIGN section 5."""
+    return {
+        "DAGSTER_HOME": str(world.dagster_home.resolve()),
+        "AFFINE_SETTINGS": str(world.settings_path.resolve()),
+        "DAGSTER_EVENT_BATCH_SIZE": "200",
+        "DAGSTER_EMIT_PARTITION_SUBSET_IN_PLANNED_EVENTS": "1",
+        "DAGSTER_DISABLE_TELEMETRY": "yes",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def run_ui(home: Path, *, port: int) -> None:
+    """Run the webserver on a world until it is interrupted."""
+    world = open_world(home)
+    prepare_home(world)
+    _run("dagster-webserver", world, port)
+
+
+def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None:
+    """Run webserver and daemon on a development world (made where it does not exist) while its blocks pass."""
+    if (home / "settings.toml").exists():
+        world = open_world(home)
+    else:
+        click.echo(f"making a development world in {home}")
+        world = make_world(home, cache, progress=click.echo)
+    prepare_home(world)
+    click.echo("switch the sensors on under Automation; the first epoch closes when its blocks have passed")
+    with produce_blocks(world, block_seconds):
+        _run("dagster", world, port)
+
+
+def _run(program: str, world: World, port: int) -> None:
+    command = [str(Path(sys.executable).parent / program), *(["dev"] if program == "dagster" else [])]
+    command += ["-w", str(PROJECT / "workspace.yaml"), "-p", str(port)]
+    subprocess.run(command, env={**os.environ, **dagster_environment(world)}, cwd=PROJECT, check=False)  # noqa: S603 - our own venv

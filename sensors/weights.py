@@ -1,0 +1,51 @@
+"""When weights are sent: every tempo, whatever evaluations do; and an alarm where the chain's own count says they are stale."""
+
+from __future__ import annotations
+
+from dagster import AssetKey, AssetObservation, DefaultSensorStatus, RunRequest, SensorDefinition, SensorResult, SkipReason, sensor
+from dagster import SensorEvaluationContext as Context
+
+from affine_dagster.chain.keys import read_hotkey
+from affine_dagster.chain.sending import weights_age
+from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
+from affine_dagster.store import epoch_name
+from affine_dagster.tables import WEIGHTS
+from sensors.epochs import SERIAL_TAG
+
+__all__ = ["weight_sensors"]
+
+
+def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
+    """The sensors ``weights_due`` and ``stale_weights``."""
+
+    @sensor(name="weights_due", job_name=send_job_name, minimum_interval_seconds=15, default_status=DefaultSensorStatus.STOPPED)
+    def weights_due(settings: SettingsResource, chain: ChainResource, store: StoreResource) -> RunRequest | SkipReason:
+        """Ask for the newest epoch's weights to be sent, once a tempo of the chain."""
+        newest = max(store.tables().epochs(WEIGHTS, settings.scorer()), default=None)
+        if newest is None:
+            return SkipReason("no weights are computed yet")
+        netuid = settings.load().chain.netuid
+        opened = chain.open()
+        state = opened.subnet(netuid, block=opened.head().number)
+        return RunRequest(
+            run_key=f"send-{state.epoch_index}-{epoch_name(newest)}",
+            partition_key=epoch_name(newest),
+            tags={"affine/epoch": str(newest), "affine/tempo": str(state.epoch_index), SERIAL_TAG: "weights"},
+        )
+
+    @sensor(name="stale_weights", minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED)
+    def stale_weights(context: Context, settings: SettingsResource, chain: ChainResource) -> SensorResult | SkipReason:
+        """Observe ``weight_submission`` with its age in blocks when it exceeds the alarm's tempos."""
+        values = settings.load()
+        opened = chain.open()
+        head = opened.head().number
+        age = weights_age(opened, values.chain.netuid, read_hotkey(values.chain.hotkey_file).address)
+        limit = values.weights.stale_tempos * opened.subnet(values.chain.netuid, block=head).tempo
+        if age is not None and age <= limit:
+            return SkipReason(f"weights are {age} blocks old; the alarm is at {limit}")
+        text = "never set" if age is None else f"{age} blocks old"
+        context.log.error("weights are %s; the alarm is at %d blocks", text, limit)
+        seen = AssetObservation(AssetKey("weight_submission"), metadata={"stale": text, "limit_blocks": limit, "head": head})
+        return SensorResult(asset_events=[seen])
+
+    return [weights_due, stale_weights]
