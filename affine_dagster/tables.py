@@ -129,7 +129,8 @@ SUBMISSIONS = Table(
     },
     key=("submission_id",),
 )
-"""One row a commitment. ``state``: submitted, sealed, failed, undecodable, review. ``raw`` is kept when it cannot be decoded."""
+"""One row a commitment. ``state``: submitted, sealed, failed, undecodable, review. ``raw`` is kept when it cannot be decoded.
+``submission_id`` names hotkey and position, so a commitment has the same one sealed and opened: the newest epoch's row counts."""
 
 ADMISSIONS = Table(
     "admissions",
@@ -188,8 +189,8 @@ PLAN = Table(
     },
     key=("epoch", "weights_digest", "purpose", "task_epoch"),
 )
-"""Who runs how much, frozen once written. ``role``: incumbent, challenger, reference. ``purpose``: contest or assay; ``task_epoch`` is
-the epoch whose seeds are used (an assay that was not finished goes on with its own).
+"""Who runs how much, frozen once written. ``role``: incumbent or challenger in a contest, assayed or reference in an assay.
+``purpose``: contest or assay; ``task_epoch`` is the epoch whose seeds are used (an assay that was not finished goes on with its own).
 ``opponents`` are weights digests. ``planned`` false: not run, and why."""
 
 ROLLOUTS = Table(
