@@ -1,1 +1,7 @@
-"""What may enter: every refusal has a reason code, whose fault it is, and what to do."""
+"""What may enter: a submission judged from cheap facts to dear ones, with a reason, whose fault it is and what to do."""
+
+from affine_dagster.admission.batch import admit, genesis_templates
+from affine_dagster.admission.files import load_names
+from affine_dagster.admission.judge import Admitted, judge
+
+__all__ = ["Admitted", "admit", "genesis_templates", "judge", "load_names"]

@@ -1,0 +1,132 @@
+"""Admission of an epoch: new submissions and those deferred before, one row each, whatever is wrong with any of them.
+
+What must not go in: what makes a model admissible (``judge.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
+
+import polars as pl
+
+from affine_dagster.admission.files import load_names
+from affine_dagster.admission.judge import Admitted, judge
+from affine_dagster.checkpoint.template import effective_template, template_hash
+from affine_dagster.hub.port import Hub
+from affine_dagster.reasons import AffineError, Fault
+from affine_dagster.settings import AdmissionSettings, Settings
+from affine_dagster.tables import ADMISSIONS, SUBMISSIONS
+
+__all__ = ["admit", "genesis_templates"]
+
+_MAX_DETAIL = 1000
+_CARRIED = ("submission_id", "hotkey", "repo", "revision", "block", "extrinsic_index")
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A submission to be judged: its row's own columns, the epoch it first came in, how often it was deferred."""
+
+    columns: dict[str, object]
+    first_epoch: int
+    deferrals: int
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    admitted: Admitted | None
+    code: str
+    fault: Fault | None
+    detail: str
+
+
+def genesis_templates(hub: Hub, settings: Settings) -> frozenset[str]:
+    """The template hashes of the genesis models. Raises AffineError when one of them cannot be read."""
+    hashes: set[str] = set()
+    for model in settings.scoring.genesis:
+        names = load_names(hub.files(model.repo, model.revision))
+        hashes.add(template_hash(effective_template(hub.folder(model.repo, model.revision, names))))
+    return frozenset(hashes)
+
+
+def admit(
+    hub: Hub,
+    settings: Settings,
+    submissions: pl.DataFrame,
+    deferred: pl.DataFrame,
+    epoch: int,
+    templates: AbstractSet[str],
+) -> pl.DataFrame:
+    """Judge this epoch's SUBMISSIONS (state submitted) and what is still deferred of earlier ADMISSIONS.
+
+    Of ``deferred`` the newest row of each submission before ``epoch`` counts, so the whole history may be given.
+
+    ``templates`` are the genesis models' template hashes. Returns ADMISSIONS rows of ``epoch``, sorted by position. A
+    submission that cannot be judged never stops another: a known reason gives its row, an error of our own a deferred row.
+    """
+    verdicts: dict[tuple[str, str], _Outcome] = {}
+    rows: list[dict[str, object]] = []
+    for waiting in _waiting(submissions, deferred, epoch):
+        key = (str(waiting.columns["repo"]), str(waiting.columns["revision"]))
+        if key not in verdicts:
+            verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, templates))
+        rows.append(_row(waiting, verdicts[key], epoch, settings))
+    return ADMISSIONS.frame(rows).sort("block", "extrinsic_index", "submission_id", nulls_last=True)
+
+
+def _waiting(submissions: pl.DataFrame, deferred: pl.DataFrame, epoch: int) -> list[_Waiting]:
+    new = SUBMISSIONS.check(submissions).filter(pl.col("state") == "submitted")
+    earlier = deferred.filter(pl.col("epoch") < epoch).sort("epoch", maintain_order=True)
+    newest = ADMISSIONS.check(earlier.unique("submission_id", keep="last", maintain_order=True))
+    again = newest.filter((pl.col("state") == "deferred") & ~pl.col("submission_id").is_in(new["submission_id"].to_list()))
+    return [_Waiting({name: row[name] for name in _CARRIED}, row["first_epoch"], row["deferrals"]) for row in again.to_dicts()] + [
+        _Waiting({name: row[name] for name in _CARRIED}, row["epoch"], 0) for row in new.to_dicts()
+    ]
+
+
+def _outcome(work: Callable[[], Admitted]) -> _Outcome:
+    try:
+        return _Outcome(work(), "admitted", None, "")
+    except AffineError as error:
+        return _Outcome(None, error.code, error.reason.fault, error.detail)
+    except Exception as error:
+        # a fault of our own code must not cost the miner, nor the others: it is written down and tried again
+        return _Outcome(None, "admission_failed", Fault.EVALUATOR, f"{type(error).__name__}: {error}")
+
+
+def _row(waiting: _Waiting, outcome: _Outcome, epoch: int, settings: Settings) -> dict[str, object]:
+    outcome = _graced(outcome, epoch - waiting.first_epoch < settings.hub.grace_epochs)
+    state, deferrals = _state(outcome, waiting.deferrals, settings.admission)
+    if state == "rejected" and outcome.fault is not Fault.MODEL:
+        last = f"deferred {deferrals} times, last for {outcome.code}: {outcome.detail}"
+        outcome = _Outcome(None, "expired_deferred", outcome.fault, last)
+    admitted = outcome.admitted
+    return {
+        **waiting.columns, "epoch": epoch, "state": state, "reason": outcome.code,
+        "fault": None if outcome.fault is None else str(outcome.fault),
+        "detail": outcome.detail.encode("utf-8", "replace").decode()[:_MAX_DETAIL],
+        "deferrals": deferrals, "first_epoch": waiting.first_epoch,
+        "manifest_digest": admitted and admitted.manifest_digest, "weights_bytes": admitted and admitted.weights_bytes,
+        "files": admitted and [{"name": file.name, "bytes": file.bytes, "blake3": file.blake3} for file in admitted.files],
+        "architecture": admitted and admitted.architecture, "parameters": admitted and admitted.parameters,
+        "template_hash": admitted and admitted.template_hash, "tokenizer_signature": admitted and admitted.tokenizer_signature,
+    }
+
+
+def _graced(outcome: _Outcome, in_grace: bool) -> _Outcome:
+    """A revision that is not found may have been pushed minutes ago (case H22); a deliberate state such as gated gets no grace."""
+    if outcome.code == "not_found" and in_grace:
+        return _Outcome(None, "not_found_yet", Fault.HUB, outcome.detail)
+    return outcome
+
+
+def _state(outcome: _Outcome, deferrals: int, settings: AdmissionSettings) -> tuple[str, int]:
+    """State and deferrals so far: what is not the miner's fault is deferred, ``max_deferrals`` times."""
+    if outcome.admitted is not None:
+        return "admitted", deferrals
+    if outcome.fault is Fault.MODEL or deferrals >= settings.max_deferrals:
+        return "rejected", deferrals
+    return "deferred", deferrals + 1
