@@ -1,0 +1,85 @@
+"""What may enter, and who is whose copy: admissions, fingerprints, kinship and the lineage graph."""
+
+from __future__ import annotations
+
+from dagster import AssetExecutionContext, AssetKey, MaterializeResult, asset
+
+from affine_dagster.admission import admit
+from affine_dagster.kinship.fingerprints import fingerprint
+from affine_dagster.kinship.graph.projection import project
+from affine_dagster.kinship.verdicts import judge
+from affine_dagster.resources import GraphResource, HubResource, SettingsResource, StoreResource
+from affine_dagster.tables import ADMISSIONS, CREDITS, FINGERPRINTS, KINSHIP, SUBMISSIONS, SWAPS
+from assets.chain import submissions
+from assets.display import table
+from assets.partitions import epoch_of, epochs
+
+GROUP = "admission"
+
+
+@asset(partitions_def=epochs, group_name=GROUP, deps=[submissions], pool="hub", kinds={"huggingface"})
+def admissions(
+    context: AssetExecutionContext, settings: SettingsResource, hub: HubResource, store: StoreResource
+) -> MaterializeResult[None]:
+    """Admitted, rejected or deferred, each with its reason; deferred submissions come again next epoch."""
+    tables, epoch = store.tables(), epoch_of(context)
+    frame = admit(
+        hub.open(),
+        settings.load(),
+        tables.until(SUBMISSIONS, epoch),
+        tables.until(ADMISSIONS, epoch, inclusive=False),
+        epoch,
+    )
+    tables.write(ADMISSIONS, epoch, frame)
+    counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
+    return MaterializeResult(
+        metadata={**counts, "rows": frame.height, "admissions": table(frame, ["submission_id", "repo", "state", "reason", "fault", "detail"])}
+    )
+
+
+@asset(partitions_def=epochs, group_name=GROUP, deps=[admissions], pool="hub", kinds={"safetensors"})
+def fingerprints(
+    context: AssetExecutionContext, settings: SettingsResource, hub: HubResource, store: StoreResource
+) -> MaterializeResult[None]:
+    """Digests of each admitted model, and of genesis models that are not known yet."""
+    tables, epoch = store.tables(), epoch_of(context)
+    known = tables.until(FINGERPRINTS, epoch, inclusive=False)
+    frame = fingerprint(hub.open(), settings.load(), tables.need(ADMISSIONS, epoch), epoch, known)
+    tables.write(FINGERPRINTS, epoch, frame)
+    return MaterializeResult(
+        metadata={"rows": frame.height, "fingerprints": table(frame, ["submission_id", "repo", "genesis", "weights_digest", "parameters"])}
+    )
+
+
+@asset(partitions_def=epochs, group_name=GROUP, deps=[fingerprints], kinds={"polars"})
+def kinship(context: AssetExecutionContext, store: StoreResource) -> MaterializeResult[None]:
+    """Graded verdicts with evidence, against all earlier models; direction by commit order."""
+    tables, epoch = store.tables(), epoch_of(context)
+    frame = judge(tables.until(FINGERPRINTS, epoch), tables.until(KINSHIP, epoch, inclusive=False), epoch)
+    tables.write(KINSHIP, epoch, frame)
+    return MaterializeResult(
+        metadata={
+            "rows": frame.height,
+            "copies": frame.filter(frame["verdict"] == "exact_copy").height,
+            "verdicts": table(frame, ["submission_id", "verdict", "reason", "peer_submission_id", "statistic", "value", "detail"]),
+        }
+    )
+
+
+@asset(
+    partitions_def=epochs, group_name=GROUP, deps=[kinship, submissions, AssetKey("credits")], kinds={"sqlite"}
+)
+def lineage_graph(
+    context: AssetExecutionContext, settings: SettingsResource, store: StoreResource, graph: GraphResource
+) -> MaterializeResult[None]:
+    """The graph brought up to date. A projection: it can be thrown away and rebuilt from the tables."""
+    tables, epoch = store.tables(), epoch_of(context)
+    counts = project(
+        graph.open(),
+        submissions=tables.until(SUBMISSIONS, epoch),
+        fingerprints=tables.until(FINGERPRINTS, epoch),
+        kinship=tables.until(KINSHIP, epoch),
+        credits=tables.need(CREDITS, epoch, settings.scorer()),
+        swaps=tables.until(SWAPS, epoch),
+    )
+    return MaterializeResult(metadata={"nodes": counts.nodes, "edges": counts.edges})
