@@ -56,35 +56,42 @@ def admit(
     hub: Hub,
     settings: Settings,
     submissions: pl.DataFrame,
-    deferred: pl.DataFrame,
+    earlier: pl.DataFrame,
     epoch: int,
-    templates: AbstractSet[str],
+    templates: AbstractSet[str] | None = None,
 ) -> pl.DataFrame:
-    """Judge this epoch's SUBMISSIONS (state submitted) and what is still deferred of earlier ADMISSIONS.
+    """Judge the SUBMISSIONS (state submitted) up to ``epoch`` that have no verdict, and those that are deferred.
 
-    Of ``deferred`` the newest row of each submission before ``epoch`` counts, so the whole history may be given.
-
-    ``templates`` are the genesis models' template hashes. Returns ADMISSIONS rows of ``epoch``, sorted by position. A
+    ``submissions`` may be this epoch's or all so far; of ``earlier`` (ADMISSIONS, all so far) the newest row of each submission
+    before ``epoch`` counts. ``templates`` are the genesis models' template hashes (None: :func:`genesis_templates`, if they are
+    needed; raises AffineError when a genesis model cannot be read). Returns ADMISSIONS rows of ``epoch``, sorted by position. A
     submission that cannot be judged never stops another: a known reason gives its row, an error of our own a deferred row.
     """
+    allowed = templates
+    if allowed is None:
+        allowed = genesis_templates(hub, settings) if settings.admission.templates == "genesis" else frozenset[str]()
     verdicts: dict[tuple[str, str], _Outcome] = {}
     rows: list[dict[str, object]] = []
-    for waiting in _waiting(submissions, deferred, epoch):
+    for waiting in _waiting(submissions, earlier, epoch):
         key = (str(waiting.columns["repo"]), str(waiting.columns["revision"]))
         if key not in verdicts:
-            verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, templates))
+            verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, allowed))
         rows.append(_row(waiting, verdicts[key], epoch, settings))
     return ADMISSIONS.frame(rows).sort("block", "extrinsic_index", "submission_id", nulls_last=True)
 
 
-def _waiting(submissions: pl.DataFrame, deferred: pl.DataFrame, epoch: int) -> list[_Waiting]:
-    new = SUBMISSIONS.check(submissions).filter(pl.col("state") == "submitted")
-    earlier = deferred.filter(pl.col("epoch") < epoch).sort("epoch", maintain_order=True)
-    newest = ADMISSIONS.check(earlier.unique("submission_id", keep="last", maintain_order=True))
-    again = newest.filter((pl.col("state") == "deferred") & ~pl.col("submission_id").is_in(new["submission_id"].to_list()))
+def _waiting(submissions: pl.DataFrame, earlier: pl.DataFrame, epoch: int) -> list[_Waiting]:
+    judged = ADMISSIONS.check(_newest(earlier.filter(pl.col("epoch") < epoch)))
+    known = SUBMISSIONS.check(_newest(submissions.filter(pl.col("epoch") <= epoch))).filter(pl.col("state") == "submitted")
+    new = known.filter(~pl.col("submission_id").is_in(judged["submission_id"].to_list()))
+    again = judged.filter(pl.col("state") == "deferred")
     return [_Waiting({name: row[name] for name in _CARRIED}, row["first_epoch"], row["deferrals"]) for row in again.to_dicts()] + [
-        _Waiting({name: row[name] for name in _CARRIED}, row["epoch"], 0) for row in new.to_dicts()
+        _Waiting({name: row[name] for name in _CARRIED}, epoch, 0) for row in new.to_dicts()
     ]
+
+
+def _newest(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort("epoch", maintain_order=True).unique("submission_id", keep="last", maintain_order=True)
 
 
 def _outcome(work: Callable[[], Admitted]) -> _Outcome:
