@@ -9,7 +9,7 @@ nothing twice. What must not go in: who runs on what (``evaluation/``) and any a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -19,7 +19,10 @@ from affine_dagster.reasons import REASONS, AffineError, Fault
 from affine_dagster.store import Store, epoch_name, parquet_bytes, parquet_frame
 from affine_dagster.tables import REWARDS, ROLLOUTS
 
-__all__ = ["BatchName", "Ledger", "rewards_of_rollouts"]
+__all__ = ["BatchKey", "BatchName", "Ledger", "is_complete", "rewards_of_rollouts"]
+
+BatchKey = tuple[str, str, int, int]
+"""(environment, purpose, task epoch, batch) of one model in one epoch."""
 
 _LOG = structlog.get_logger(__name__)
 _DIGEST_CHARACTERS = 16
@@ -129,20 +132,18 @@ class Ledger:
         self.store.create(key, parquet_bytes(rewards_of_rollouts(pl.concat(frames)), REWARDS.version))
         return key
 
-    def completed_batches(self, epoch: int, weights_digest: str, attempts: int) -> frozenset[tuple[str, str, int, int]]:
-        """The (environment, purpose, task epoch, batch) of a model that need no further run.
-
-        A batch is complete when each of its tasks has a result or a fault of the model, or when its attempts are used up.
-        """
-        files: dict[tuple[str, str, int, int], list[pl.DataFrame]] = {}
+    def attempts(self, epoch: int, weights_digest: str) -> dict[BatchKey, list[pl.DataFrame]]:
+        """The committed files of a model by batch, each list in the order of attempts (ROLLOUTS)."""
+        files: dict[BatchKey, list[pl.DataFrame]] = {}
         for name in self.batches(epoch, weights_digest=weights_digest):
             rows = self._file(name.key).filter(pl.col("weights_digest") == weights_digest)
             if rows.height:
                 files.setdefault((name.environment, name.purpose, name.task_epoch, name.batch), []).append(rows)
-        return frozenset(
-            batch for batch, tries in files.items()
-            if len(tries) >= attempts or rewards_of_rollouts(pl.concat(tries)).select(_final().all()).item()
-        )
+        return files
+
+    def completed_batches(self, epoch: int, weights_digest: str, attempts: int) -> frozenset[BatchKey]:
+        """The batches of a model that need no further run; see :func:`is_complete`."""
+        return frozenset(batch for batch, files in self.attempts(epoch, weights_digest).items() if is_complete(files, attempts))
 
     def _keys(self, epoch: int) -> list[str]:
         return self.store.names(f"ledger/{epoch_name(epoch)}/")
@@ -155,6 +156,14 @@ class Ledger:
             return parquet_frame(ROLLOUTS, content)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise AffineError("bad_table", f"{key} cannot be read: {error}") from error
+
+
+def is_complete(files: Sequence[pl.DataFrame], attempts: int) -> bool:
+    """Whether a batch is done: each of its tasks has a result or a fault of the model, or its attempts are used up.
+
+    ``files``: the batch's ROLLOUTS frames, one an attempt. Without a file it is not done.
+    """
+    return len(files) >= attempts or bool(files and rewards_of_rollouts(pl.concat(files)).select(_final().all()).item())
 
 
 def rewards_of_rollouts(rollouts: pl.DataFrame) -> pl.DataFrame:

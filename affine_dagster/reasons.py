@@ -126,6 +126,7 @@ _ALL = (
     Reason("grader_failed", _E, "the environment's grader raised", "tell the operator: the environment is at fault, no model is"),
     Reason("malformed_result", _E, "a stored result is neither a reward in [0, 1] nor a fault", "tell the developers: the row counts as missing, never as zero"),
     Reason("other_environment_version", _O, "the tasks were drawn for another version of the environment", "run the version that the task set names, or draw new tasks for a later epoch"),
+    Reason("other_job_version", _O, "an evaluation job file was written by another version", "let the version that wrote it finish, or remove the file"),
     Reason("low_coverage", _P, "too few tasks have a result for a verdict", "nothing: the missing tasks are run again"),
     Reason("breaker_open", _P, "many different models failed alike: the platform is at fault", "the operator mends the platform and re-runs the epoch"),
     Reason("not_evaluated", None, "the environment did not exist when this was run", "re-run the environment for that epoch"),
@@ -152,6 +153,7 @@ _ALL = (
     Reason("epoch_not_closed", None, "the epoch has not passed its beacon block", "wait for the block"),
     Reason("missing_input", _O, "a table that this step reads does not exist for this epoch", "materialise the upstream asset first"),
     Reason("scorer_without_history", _O, "the present scoring settings have no state for the prior epoch", "run the job rescore over the earlier epochs first"),
+    Reason("league_failed", _P, "a process that makes the league's models ended before it was done", "read the detail and make the league again"),
     Reason("conflicting_write", _P, "two writers wrote different content under one name", "tell the developers; the first write stands"),
     Reason("undecodable_epoch", _C, "too many commitments of this epoch cannot be decoded: the node or the decoder is broken", "check the chain client; the last good snapshot stands"),
 )

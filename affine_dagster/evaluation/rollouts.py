@@ -1,0 +1,142 @@
+"""One batch of rollouts: tasks to prompts, prompts to completions, completions to graded rows with their receipt.
+
+A failure is typed here, where it is met, and becomes data: whatever the engine or a grader does, each task of the batch gets a
+row. Rows hold nothing that a second run would not repeat (no times, no places). What must not go in: which batches run
+(``worker.py``) and where rows go (``ledger.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from affine_dagster.environments.port import Environment, Task
+from affine_dagster.reasons import REASONS, Fault
+from affine_dagster.serving.port import Completion, LoadedModel, Receipt, Sampling
+from affine_dagster.tables import ROLLOUTS, TASKS
+
+__all__ = ["BatchContext", "answer_batch", "fault_batch", "grade_completion"]
+
+_DETAIL_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """What all rows of a batch share. ``epoch`` is the run's; the tasks' own epoch is in their TASKS rows."""
+
+    epoch: int
+    weights_digest: str
+    sampling: Sampling
+    engine: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class _Result:
+    reward: float | None
+    fault: str | None = None
+    reason: str | None = None
+    detail: str | None = None
+
+
+def answer_batch(context: BatchContext, model: LoadedModel, environment: Environment, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Run a model on a batch (TASKS rows of one environment and purpose) and return its ROLLOUTS rows, one a task.
+
+    A task or a grader that raises is ``grader_failed`` for that task; an engine that raises is ``no_answer`` for the batch.
+    """
+    rows = TASKS.check(tasks).to_dicts()
+    made = [_made(environment, row["seed"]) for row in rows]
+    asked = [(row["seed"], task) for row, task in zip(rows, made, strict=True) if isinstance(task, Task)]
+    completions = iter(_complete(model, [task.prompt for _, task in asked], [seed for seed, _ in asked], context.sampling))
+    answered: list[dict[str, Any]] = []
+    for row, task in zip(rows, made, strict=True):
+        if isinstance(task, Task):
+            completion = next(completions)
+            answered.append(_row(context, row, grade_completion(environment, task, completion), completion, model.receipt))
+        else:
+            answered.append(_row(context, row, task, None, model.receipt))
+    return ROLLOUTS.frame(answered)
+
+
+def fault_batch(context: BatchContext, tasks: pl.DataFrame, reason: str, detail: str) -> pl.DataFrame:
+    """The ROLLOUTS rows of a batch that could not be asked at all, for one reason (a code with a fault)."""
+    result = _fault(reason, detail)
+    return ROLLOUTS.frame(_row(context, row, result, None, None) for row in TASKS.check(tasks).to_dicts())
+
+
+def grade_completion(environment: Environment, task: Task, completion: Completion) -> _Result:
+    """The reward or fault of a completion. Only a finite number in [0, 1] is a reward; anything else is the grader's fault."""
+    if completion.reason is not None or completion.finish_reason == "fault":
+        return _fault(completion.reason or "no_answer", completion.detail)
+    try:
+        grade = environment.grade(task, completion.text)
+    except Exception as error:  # whatever a grader raises is its own fault and must not end the run (case E4)
+        return _fault("grader_failed", f"{type(error).__name__}: {error}")
+    if grade.reward is None:
+        code = grade.reason or "grader_failed"
+        known = code in REASONS and REASONS[code].fault is not None
+        return _fault(code if known else "grader_failed", grade.detail)
+    if isinstance(grade.reward, bool) or not isinstance(grade.reward, int | float) or not _is_reward(grade.reward):
+        return _fault("grader_failed", f"the grader gave {grade.reward!r}")
+    return _Result(float(grade.reward), detail=_short(grade.detail))
+
+
+def _is_reward(value: float) -> bool:
+    return math.isfinite(value) and 0.0 <= value <= 1.0
+
+
+def _made(environment: Environment, seed: int) -> Task | _Result:
+    try:
+        return environment.task(seed)
+    except Exception as error:  # the environment's fault, and only this task's
+        return _fault("grader_failed", f"task of seed {seed}: {type(error).__name__}: {error}")
+
+
+def _complete(model: LoadedModel, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling) -> list[Completion]:
+    if not prompts:
+        return []
+    try:
+        completions = model.complete(prompts, seeds, sampling)
+    except Exception as error:  # an engine's errors have no common type; the batch is tried again and then shown (case E11)
+        return [Completion("", "fault", 0, 0, "no_answer", f"{type(error).__name__}: {error}") for _ in prompts]
+    if len(completions) != len(prompts):
+        detail = f"{len(completions)} completions for {len(prompts)} prompts"
+        return [Completion("", "fault", 0, 0, "no_answer", detail) for _ in prompts]
+    return completions
+
+
+def _fault(code: str, detail: str) -> _Result:
+    fault = REASONS[code].fault
+    return _Result(0.0 if fault is Fault.MODEL else None, None if fault is None else fault.value, code, _short(detail))
+
+
+def _short(text: str) -> str | None:
+    return _storable(text[:_DETAIL_CHARACTERS]) or None
+
+
+def _storable(text: str) -> str:
+    """The text without lone surrogates, which no UTF-8 column can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _row(
+    context: BatchContext, task: Mapping[str, Any], result: _Result, completion: Completion | None, receipt: Receipt | None
+) -> dict[str, Any]:
+    answer = Completion("", "fault", 0, 0) if completion is None else completion
+    return {
+        "epoch": context.epoch, "environment": task["environment"], "environment_version": task["environment_version"],
+        "purpose": task["purpose"], "task_epoch": task["epoch"], "index": task["index"], "seed": task["seed"],
+        "weights_digest": context.weights_digest, "sampling_digest": context.sampling.digest, "attempt": context.attempt,
+        "reward": result.reward, "fault": result.fault, "reason": result.reason, "detail": result.detail,
+        "completion": _storable(answer.text), "finish_reason": answer.finish_reason,
+        "prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens,
+        "loaded_weights_digest": None if receipt is None else receipt.weights_digest,
+        "template_hash": None if receipt is None else receipt.template_hash,
+        "tokenizer_signature": None if receipt is None else receipt.tokenizer_signature,
+        "engine": context.engine if receipt is None else receipt.engine,
+        "engine_version": None if receipt is None else receipt.engine_version,
+    }
