@@ -6,6 +6,8 @@ on where the other ended. What must not go in: how a batch is answered (``rollou
 
 from __future__ import annotations
 
+import sys
+
 import polars as pl
 
 from affine_dagster.ledger import BatchKey, Ledger, is_complete, rewards_of_rollouts
@@ -16,7 +18,8 @@ __all__ = ["CommittedBatches"]
 class CommittedBatches:
     """The committed batches of one model in one run.
 
-    Batches of the epochs ``first_epoch .. epoch`` count as done (an assay goes on over epochs); new ones are written under ``epoch``.
+    Batches that are whole in an epoch from ``first_epoch`` on count as done (an assay goes on over epochs); one that ended
+    there with its attempts used up is tried anew. What is written is written under ``epoch``.
     """
 
     def __init__(self, ledger: Ledger, weights_digest: str, first_epoch: int, epoch: int, attempts: int) -> None:
@@ -26,7 +29,7 @@ class CommittedBatches:
         self._limit = attempts
         self._earlier: set[BatchKey] = set()
         for before in range(first_epoch, epoch):
-            self._earlier |= ledger.completed_batches(before, weights_digest, attempts)
+            self._earlier |= ledger.completed_batches(before, weights_digest, sys.maxsize)
         self._read()
 
     def _read(self) -> None:

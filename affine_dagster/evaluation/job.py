@@ -52,28 +52,30 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Opponent:
-    """An incumbent that the challenger must beat, with the pair's evidence of earlier epochs.
+    """An incumbent that the challenger must beat, with the pair's rule and its evidence of earlier epochs.
 
-    ``histograms``: (environment, merged histogram); an environment that is not there has none. ``epochs``: those the pair has run.
+    ``histograms``: (environment, merged histogram); an environment that is not there has none. ``epochs``: those the pair has
+    run. ``won``: an earlier epoch's verdict, which stands.
     """
 
     weights_digest: str
+    rule: ContestRule
     epochs: int
+    won: bool
     histograms: tuple[tuple[str, Histogram], ...]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A challenger's contest: the rule that was fixed in the plan, and whom it must beat. ``environments``: all that count."""
+    """A challenger's contest: whom it must beat, and all environments that count (not only those that this job runs)."""
 
-    rule: ContestRule
     opponents: tuple[Opponent, ...]
     environments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class EvaluationJob:
-    """One model of one epoch. ``files``: what of the repository is loaded. ``contest`` is None for all but challengers."""
+    """One model of one epoch. ``files``: what of the repository is loaded (empty: all). ``contest``: None for all but challengers."""
 
     epoch: int
     weights_digest: str

@@ -1,7 +1,7 @@
 """The evaluation plan: who runs against whom on how many tasks in an epoch, at which alpha, and who does not run and why.
 
 A pure function of frames and settings; the caller freezes the result, so that a re-run of the epoch runs the same. What must
-not go in: reading or writing tables, running anything, and the arithmetic of a contest (``scoring/``).
+not go in: writing tables, running anything, and the arithmetic of a contest (``scoring/``).
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import polars as pl
 
 from affine_dagster.evaluation.owners import OwnerBook
 from affine_dagster.evaluation.tasksets import ASSAY, CONTEST
+from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.contest import ContestRule
 from affine_dagster.scoring.histogram import Histogram
 from affine_dagster.settings import Settings, scorer_version
-from affine_dagster.tables import PLAN
+from affine_dagster.store import Tables
+from affine_dagster.tables import ADMISSIONS, CONTESTS, EPOCHS, EVIDENCE, FINGERPRINTS, FRONTIER, KINSHIP, PLAN, SUBMISSIONS
 
-__all__ = ["PlanInputs", "make_plan"]
+__all__ = ["PlanInputs", "make_plan", "plan_inputs"]
 
 _MIN_PAIR_TASKS = 200
 _MIN_DISCORDANCE = 0.05
@@ -48,6 +50,25 @@ class PlanInputs:
     contests: pl.DataFrame
     evidence: pl.DataFrame
     plans: pl.DataFrame
+
+
+def plan_inputs(tables: Tables, settings: Settings, epoch: int) -> PlanInputs:
+    """What the tables hold for the plan of an epoch. The prior state is the newest one under the present scoring settings.
+
+    Raises ``scorer_without_history`` where earlier epochs have a frontier, but none under the present scoring settings.
+    """
+    scorer = _scorer(settings)
+    prior = tables.newest_before(FRONTIER, epoch, scorer)
+    if prior is None and any(tables.newest_before(FRONTIER, epoch, other) is not None for other in tables.scorers(FRONTIER)):
+        raise AffineError("scorer_without_history", f"scorer {scorer}, epoch {epoch}")
+    until = -1 if prior is None else prior
+    return PlanInputs(
+        epoch=epoch, prior_epoch=prior, epochs=tables.until(EPOCHS, epoch), submissions=tables.until(SUBMISSIONS, epoch),
+        admissions=tables.until(ADMISSIONS, epoch), fingerprints=tables.until(FINGERPRINTS, epoch),
+        kinship=tables.until(KINSHIP, epoch), frontier=None if prior is None else tables.need(FRONTIER, prior, scorer),
+        contests=tables.until(CONTESTS, until, scorer), evidence=tables.until(EVIDENCE, until, scorer),
+        plans=tables.until(PLAN, epoch, inclusive=False),
+    )
 
 
 def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
@@ -220,7 +241,8 @@ def _expected_discordance(evidence: pl.DataFrame) -> float | None:
 def _assays(inputs: PlanInputs, settings: Settings) -> list[dict[str, Any]]:
     """Assays that are due: of genesis in the first epoch, later of every member without a complete one, with references.
 
-    An assay goes on with the seeds it began with. The references are all members of earlier position, on the same seeds.
+    An assay goes on with the seeds it began with. The references are all members of earlier position that were members when it
+    began, on the same seeds.
     """
     if inputs.frontier is None:
         members = _genesis(inputs).to_dicts()
@@ -234,10 +256,14 @@ def _assays(inputs: PlanInputs, settings: Settings) -> list[dict[str, Any]]:
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     size = settings.evaluation.assay_tasks
     for member, task_epoch in due:
-        earlier = members[: members.index(member)]
+        earlier = [other for other in members[: members.index(member)] if inputs.frontier is None or _was_there(other, task_epoch)]
         row = _row(member, role="assayed", purpose=ASSAY, task_epoch=task_epoch, tasks=size, reason="assaying")
         rows[member["weights_digest"], task_epoch] = row | {"opponents": [other["weights_digest"] for other in earlier]}
         for other in earlier:
             reference = _row(other, role="reference", purpose=ASSAY, task_epoch=task_epoch, tasks=size, reason="assaying")
             rows.setdefault((other["weights_digest"], task_epoch), reference)
     return list(rows.values())
+
+
+def _was_there(member: Row, task_epoch: int) -> bool:
+    return bool(member["genesis"]) or int(member["accepted_epoch"]) < task_epoch

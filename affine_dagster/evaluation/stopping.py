@@ -7,11 +7,13 @@ go in: running anything, and any threshold.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from affine_dagster.evaluation.job import Contest, Opponent
 from affine_dagster.evaluation.tasksets import CONTEST
-from affine_dagster.scoring.contest import ContestVerdict, judge, stops
+from affine_dagster.scoring.contest import ContestState, ContestVerdict, judge, stops
 from affine_dagster.scoring.histogram import Histogram
 
 __all__ = ["ContestLook"]
@@ -42,7 +44,7 @@ class ContestLook:
         return [self._verdict(opponent, stop) for opponent in self._contest.opponents]
 
     def is_over(self, stop: int) -> bool:
-        """Whether the evidence decides: won against all opponents, or an end against one."""
+        """Whether the evidence decides: won against all opponents (now or in an earlier epoch), or an end against one."""
         return stops(self.verdicts(stop))
 
     def _verdict(self, opponent: Opponent, stop: int) -> ContestVerdict:
@@ -56,7 +58,8 @@ class ContestLook:
             fresh = Histogram.of_differences([own[index] for index in indices], [other.get(index) for index in indices])
             evidence[environment] = before.get(environment, Histogram()) + fresh
         tasks = min(histogram.tasks for histogram in evidence.values())
-        return judge(evidence, self._contest.rule, tasks, opponent.epochs)
+        verdict = judge(evidence, opponent.rule, tasks, opponent.epochs)
+        return replace(verdict, state=ContestState.WON) if opponent.won else verdict
 
 
 def _by_environment(rewards: pl.DataFrame, weights_digest: str) -> dict[str, dict[int, float | None]]:

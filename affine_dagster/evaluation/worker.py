@@ -121,7 +121,8 @@ class Worker:
         """The model, loaded at its first use and identified by what the engine read, not by what it was asked to read (case V10)."""
         if self._model is None:
             job = self._job
-            folder = self._hub.folder(job.repo, job.revision, job.files)
+            names = job.files or [file.name for file in self._hub.files(job.repo, job.revision)]
+            folder = self._hub.folder(job.repo, job.revision, names)
             model = self._open.enter_context(self._engine.open(folder))
             if model.receipt.weights_digest != job.weights_digest:
                 raise AffineError("wrong_weights", f"asked for {job.weights_digest}, loaded {model.receipt.weights_digest}")

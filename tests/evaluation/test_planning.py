@@ -73,7 +73,7 @@ def inputs(*models: dict[str, Any], **changes: Any) -> PlanInputs:
 
 def member(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
     kept = {key: value for key, value in row.items() if key in FRONTIER.schema.names()}
-    return kept | {"epoch": 4, "incumbent": True, "assay_complete": True, "assay_epoch": 1} | changes
+    return kept | {"epoch": 4, "incumbent": True, "assay_complete": True, "assay_epoch": 1, "accepted_epoch": 1} | changes
 
 
 def contest(challenger: str, incumbent: str, state: str, **changes: Any) -> dict[str, Any]:
@@ -253,6 +253,15 @@ def test_an_unfinished_assay_goes_on_with_its_own_seeds() -> None:
     frontier = table(FRONTIER, [member(genesis()), member(first, assay_complete=False, assay_epoch=3)])
     assays = make_plan(inputs(first, frontier=frontier, prior_epoch=4), SETTINGS).filter(purpose="assay")
     assert assays["task_epoch"].to_list() == [3, 3]
+
+
+def test_a_member_accepted_after_an_assay_began_is_no_reference_of_it() -> None:
+    late, measured = model("a", 10), model("b", 20)
+    frontier = table(FRONTIER, [
+        member(genesis()), member(late, accepted_epoch=4), member(measured, assay_complete=False, assay_epoch=3, accepted_epoch=2),
+    ])
+    assays = make_plan(inputs(late, measured, frontier=frontier, prior_epoch=4), SETTINGS).filter(purpose="assay")
+    assert assays["submission_id"].to_list() == ["sb", "genesis-0"]
 
 
 def test_two_assays_share_their_references() -> None:
