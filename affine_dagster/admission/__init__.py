@@ -2,6 +2,6 @@
 
 from affine_dagster.admission.batch import admit, genesis_templates
 from affine_dagster.admission.files import load_names
-from affine_dagster.admission.judge import Admitted, judge
+from affine_dagster.admission.judging import Admitted, judge
 
 __all__ = ["Admitted", "admit", "genesis_templates", "judge", "load_names"]

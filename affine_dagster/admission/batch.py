@@ -1,6 +1,6 @@
 """Admission of an epoch: new submissions and those deferred before, one row each, whatever is wrong with any of them.
 
-What must not go in: what makes a model admissible (``judge.py``).
+What must not go in: what makes a model admissible (``judging.py``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 import polars as pl
 
 from affine_dagster.admission.files import load_names
-from affine_dagster.admission.judge import Admitted, judge
+from affine_dagster.admission.judging import Admitted, judge
 from affine_dagster.checkpoint.template import effective_template, template_hash
 from affine_dagster.hub.port import Hub
 from affine_dagster.reasons import AffineError, Fault

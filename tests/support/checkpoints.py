@@ -16,8 +16,12 @@ from tokenizers.pre_tokenizers import Whitespace
 
 Tensors = Mapping[str, np.ndarray[Any, Any]]
 
-TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {% endif %}"
+)
 VOCABULARY = 32
+UNKNOWN = "<unk>"
 HIDDEN = 8
 CONFIG: Mapping[str, Any] = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": 12, "num_hidden_layers": 2,
@@ -25,7 +29,9 @@ CONFIG: Mapping[str, Any] = {
 }
 
 
-def llama_tensors(seed: int = 0, config: Mapping[str, Any] = CONFIG, dtype: type[np.floating[Any]] = np.float32) -> dict[str, np.ndarray[Any, Any]]:
+def llama_tensors(
+    seed: int = 0, config: Mapping[str, Any] = CONFIG, dtype: type[np.floating[Any]] = np.float32
+) -> dict[str, np.ndarray[Any, Any]]:
     """Random tensors of a Llama of this config, without lm_head."""
     rng = np.random.default_rng(seed)
     hidden, inner, heads = config["hidden_size"], config["intermediate_size"], config["num_attention_heads"]
@@ -45,7 +51,7 @@ def llama_tensors(seed: int = 0, config: Mapping[str, Any] = CONFIG, dtype: type
 
 def tokenizer_json(words: int = VOCABULARY) -> str:
     """A word-level tokenizer with ``words`` tokens."""
-    tokenizer = Tokenizer(WordLevel({"<unk>": 0, **{f"w{number}": number for number in range(1, words)}}, unk_token="<unk>"))
+    tokenizer = Tokenizer(WordLevel({UNKNOWN: 0, **{f"w{number}": number for number in range(1, words)}}, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = Whitespace()
     return str(tokenizer.to_str())
 
@@ -80,7 +86,7 @@ def write_checkpoint(
     write_weights(folder, llama_tensors(seed, config) if tensors is None else tensors, shards)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(tokenizer_json(words))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"unk_token": "<unk>", "eos_token": "w1"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"unk_token": UNKNOWN, "eos_token": "w1"}))
     if template is not None:
         (folder / "chat_template.jinja").write_text(template)
     return folder
@@ -88,6 +94,6 @@ def write_checkpoint(
 
 def raw_safetensors(entries: Sequence[tuple[str, str, Sequence[int], tuple[int, int]]], data: bytes, padding: int = 0) -> bytes:
     """A safetensors file put together by hand: (name, dtype, shape, offsets), true or not."""
-    parts = [f'{json.dumps(name)}: {json.dumps({"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)})}' for name, dtype, shape, offsets in entries]
-    text = ("{" + ", ".join(parts) + "}" + " " * padding).encode()
+    fields = {name: {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)} for name, dtype, shape, offsets in entries}
+    text = (json.dumps(fields) + " " * padding).encode()
     return struct.pack("<Q", len(text)) + text + data

@@ -5,5 +5,6 @@ from affine_dagster.kinship.graph.projection import Counts, project, rows_of
 from affine_dagster.kinship.graph.sqlite import SqliteGraph
 
 __all__ = [
-    "Contribution", "Counts", "Edge", "LineageGraph", "Node", "OwnerCluster", "OwnerLink", "Projection", "SqliteGraph", "project", "rows_of",
+    "Contribution", "Counts", "Edge", "LineageGraph", "Node", "OwnerCluster", "OwnerLink", "Projection", "SqliteGraph", "project",
+    "rows_of",
 ]
