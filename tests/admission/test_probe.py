@@ -24,7 +24,7 @@ LOOP = "{% for i in range(99999) %}{% for j in range(99999) %}"
 ENDS = "{% endfor %}{% endfor %}"
 BOMBS = {
     "allocates gigabytes": "{{ 'a' | center(9000000000) }}",
-    "doubles a text": "{% set ns = namespace(x='aaaa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x | length }}",
+    "doubles a text": "{% set ns = namespace(x='aaaa') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
     "writes without end": LOOP + "{{ 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' }}" + ENDS,
     "drops the question": "assistant:",
     "leaves the sandbox": "{{ ''.__class__.__base__.__subclasses__() }}",

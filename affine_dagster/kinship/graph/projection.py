@@ -52,7 +52,7 @@ def rows_of(
 
 
 def _nodes(fingerprints: pl.DataFrame, paid: pl.DataFrame) -> tuple[Node, ...]:
-    newest = paid.filter(pl.col("epoch") == paid["epoch"].max()).drop_nulls(["submission_id", "credit_units"])
+    newest = paid.filter(pl.col("epoch") == pl.col("epoch").max()).drop_nulls(["submission_id", "credit_units"])
     units = dict(newest.select("submission_id", "credit_units").iter_rows())
     columns = ["submission_id", "hotkey", "weights_digest", "block", "extrinsic_index", "genesis"]
     rows = fingerprints.drop_nulls(["submission_id", "weights_digest"]).select(columns).unique("submission_id").to_dicts()
