@@ -81,4 +81,6 @@ def _row(member: Member, units: int, boundary_block: int, scoring: ScoringSettin
 
 def _payable(member: Member, units: int, registered: Collection[str]) -> dict[str, Any]:
     known = member.hotkey in registered
-    return {"registered": known, "reason": "no_credit" if units == 0 else "credited" if known else "not_registered"}
+    if units == 0:
+        return {"registered": known, "reason": "no_credit" if member.assay_complete else "assaying"}
+    return {"registered": known, "reason": "credited" if known else "not_registered"}
