@@ -1,0 +1,223 @@
+"""Making a league in one or two processes, once: afterwards it comes from a cache folder that the caller names.
+
+A league is whole or absent: it is made under a hidden name and renamed at the end, and of several askers at once one makes it
+while the others wait. The cache's key covers the recipe, the code that shapes models, the environments' versions and the
+libraries; so a change of any of them makes a new league and leaves the old one where it is. What must not go in: what is taught.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from affine_dagster.environments.registry import environment
+from affine_dagster.league.jobs import Job, Schedule, plan
+from affine_dagster.league.recipes import LeagueRecipe
+from affine_dagster.league.skills import Skill
+from affine_dagster.league.variants import make_broken
+from affine_dagster.reasons import AffineError
+
+__all__ = ["League", "Progress", "league_key", "make_league"]
+
+Progress = Callable[[str], None]
+"""Gets one line for a person at a time."""
+
+_SHAPING = ("jobs", "lessons", "recipes", "skills", "tokenizer", "training", "variants", "worker")
+"""The modules of this room that shape a league's files. Their text is part of the cache's key."""
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "reasoning-gym")
+
+_MANIFEST = "league.json"
+
+
+@dataclass(frozen=True)
+class League:
+    """A league on disk.
+
+    ``models``: every repository by name, members, copies and broken ones alike, as folders in Hugging Face layout; read-only by
+    agreement. ``broken``: the reason code with which admission must refuse each broken one. ``origins``: of what each copy is one.
+    ``skills``: of every model that runs, in every environment. ``cpu_seconds``, ``wall_seconds``: what making it took.
+    """
+
+    folder: Path
+    models: Mapping[str, Path]
+    broken: Mapping[str, str]
+    origins: Mapping[str, str]
+    skills: tuple[Skill, ...]
+    cpu_seconds: float
+    wall_seconds: float
+
+    def skill(self, model: str, environment: str) -> Skill:
+        """The measured skill. Raises KeyError for a model or environment that was not measured."""
+        return {(one.model, one.environment): one for one in self.skills}[model, environment]
+
+
+def league_key(recipe: LeagueRecipe) -> str:
+    """The name of a recipe's league in a cache: the recipe's name and sixteen hex digits over all that shapes it."""
+    here = Path(__file__).parent
+    parts = [recipe.digest, platform.machine(), platform.python_version()]
+    parts += [hashlib.sha256((here / f"{module}.py").read_bytes()).hexdigest() for module in _SHAPING]
+    parts += [f"{name} {environment(name).version}" for name in recipe.environments]
+    parts += [f"{library} {version(library)}" for library in _LIBRARIES]
+    return f"{recipe.name}-{hashlib.blake2b('|'.join(parts).encode(), digest_size=8).hexdigest()}"
+
+
+def make_league(folder: Path, recipe: LeagueRecipe, progress: Progress = lambda _: None) -> League:
+    """The recipe's league from the cache ``folder``, made first if it is not there.
+
+    Raises AffineError ``league_failed`` if one of the processes ends early, with the end of what it printed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / league_key(recipe)
+    with _alone(folder / f".{final.name}.lock"):
+        if not (final / _MANIFEST).exists():
+            for left in folder.glob(f".making-{final.name}-*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a maker that was killed: the lock is ours, so it is gone
+            work = Path(tempfile.mkdtemp(prefix=f".making-{final.name}-", dir=folder))
+            try:
+                _make(work, recipe, progress)
+                work.rename(final)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    return _load(final)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock that ends with the process, however it ends."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _load(folder: Path) -> League:
+    manifest = json.loads((folder / _MANIFEST).read_text())
+    return League(
+        folder=folder,
+        models={name: folder / "models" / name for name in manifest["models"]},
+        broken=manifest["broken"],
+        origins=manifest["origins"],
+        skills=tuple(Skill(**one) for one in manifest["skills"]),
+        cpu_seconds=manifest["cpu_seconds"],
+        wall_seconds=manifest["wall_seconds"],
+    )
+
+
+def _make(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
+    """Fill the folder: models, broken repositories, manifest."""
+    wall, cpu = time.monotonic(), _cpu_seconds()
+    for name in ("models", "skills"):
+        (work / name).mkdir()
+    (work / "recipe.json").write_text(json.dumps(asdict(recipe)))
+    _run_jobs(work, recipe, progress)
+    for broken in recipe.broken:
+        make_broken(work / "models" / broken.of, work / "models" / broken.name, broken)
+    manifest = {
+        "models": [one.name for group in (recipe.members, recipe.copies, recipe.broken) for one in group],
+        "broken": {broken.name: broken.reason for broken in recipe.broken},
+        "origins": {copy.name: copy.of for copy in recipe.copies},
+        "skills": _skills(work, recipe),
+        "cpu_seconds": round(_cpu_seconds() - cpu, 1),
+        "wall_seconds": round(time.monotonic() - wall, 1),
+    }
+    for left in ("skills", "seen", "candidates", "tokenizer"):
+        shutil.rmtree(work / left, ignore_errors=True)
+    for log in work.glob("worker-*.log"):
+        log.unlink()
+    (work / _MANIFEST).write_text(json.dumps(manifest, indent=1))
+    progress(f"league {recipe.name}: {manifest['cpu_seconds']} CPU-seconds, {manifest['wall_seconds']} s")
+
+
+def _skills(work: Path, recipe: LeagueRecipe) -> list[dict[str, object]]:
+    """All measured skills; an exact copy has its origin's, under its own name."""
+    measured = {path.stem: json.loads(path.read_text()) for path in (work / "skills").glob("*.json")}
+    found: list[dict[str, object]] = [skill for member in recipe.members for skill in measured[member.name]]
+    for copy in recipe.copies:
+        found += [{**skill, "model": copy.name} for skill in measured[copy.name if copy.kind == "noisy" else copy.of]]
+    return found
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _run_jobs(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
+    schedule = Schedule(plan(recipe))
+    tell = threading.Lock()
+
+    def say(text: str) -> None:
+        with tell:
+            progress(text)
+
+    workers = [_start(work, number) for number in range(recipe.processes)]
+    threads = [threading.Thread(target=_attend, args=(worker, schedule, say, work / f"worker-{number}.log"), daemon=True)
+               for number, worker in enumerate(workers)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+    schedule.raise_failure()
+
+
+def _start(work: Path, number: int) -> subprocess.Popen[str]:
+    """A worker on one thread. It may write bytecode: compiling torch and transformers anew costs seven seconds each time."""
+    root = str(Path(__file__).parents[2])
+    chosen = {
+        "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]),
+    }
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    with (work / f"worker-{number}.log").open("w") as log:
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-W", "ignore", "-m", "affine_dagster.league.worker", str(work)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**inherited, **chosen},
+        )
+
+
+def _attend(worker: subprocess.Popen[str], schedule: Schedule, say: Progress, log: Path) -> None:
+    """Give a worker one job after another until there is none."""
+    try:
+        while (job := schedule.take()) is not None:
+            if not _done(worker, job, say):
+                raise AffineError("league_failed", f"{job.key}: {log.read_text()[-2000:].strip()}")  # noqa: TRY301 - one way out
+            schedule.finish(job)
+    except BaseException as failure:  # raised again by the thread that made the workers
+        schedule.fail(failure)
+
+
+def _done(worker: subprocess.Popen[str], job: Job, say: Progress) -> bool:
+    """Have one job done; False if the worker ends over it."""
+    if worker.stdin is None or worker.stdout is None:
+        raise ValueError("a worker is started with pipes")
+    try:
+        worker.stdin.write(json.dumps({"kind": job.kind, "name": job.name}) + "\n")
+        worker.stdin.flush()
+    except BrokenPipeError:
+        return False
+    for line in worker.stdout:
+        answer = json.loads(line)
+        if "done" in answer:
+            return True
+        say(answer["said"])
+    return False

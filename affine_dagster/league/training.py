@@ -1,0 +1,141 @@
+"""Making and training one small Llama model on (prompt, answer) pairs, on one thread, the same bytes for the same seeds.
+
+The optimiser is Muon for matrices and AdamW for the rest: at this size it needs about a third of AdamW's steps. What must not
+go in: which tasks are taught (``recipes.py``) and where they come from (``lessons.py``).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from affine_dagster.league.recipes import Member, Shape
+from affine_dagster.league.tokenizer import END, prompt_text
+
+__all__ = ["Encoded", "encode", "new_model", "train"]
+
+Encoded = tuple[list[int], list[int]]
+"""The token ids of a prompt and of its answer with the end marker."""
+
+WARM_STEPS = 20
+POOL_BATCHES = 16
+"""Examples are sorted by length inside pools of so many batches, so that batches need little padding yet stay mixed."""
+
+MUON_FACTOR = 5.0
+"""Muon's learning rate as a multiple of AdamW's; from a sweep of 2 to 10 on these families."""
+
+
+def new_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
+    """A ``LlamaForCausalLM`` in float32 with tied embeddings, initialised from ``seed``."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=shape.context,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=0.06,
+    )
+    return LlamaForCausalLM(config).float()
+
+
+def encode(tokenizer: Any, prompts: Sequence[str], answers: Sequence[str]) -> list[Encoded]:
+    """Token ids of every pair, in order."""
+    asked = tokenizer([prompt_text(prompt) for prompt in prompts], add_special_tokens=False)["input_ids"]
+    answered = tokenizer([answer + END for answer in answers], add_special_tokens=False)["input_ids"]
+    return list(zip(asked, answered, strict=True))
+
+
+def _order(encoded: Sequence[Encoded], batch: int, seed: int) -> Iterator[list[int]]:
+    """Batches of indices for ever: every pass in a new order."""
+    shuffle = random.Random(seed)  # noqa: S311 - the order of examples is no secret
+    lengths = [len(prompt) + len(answer) for prompt, answer in encoded]
+    pool = min(batch * POOL_BATCHES, len(encoded))
+    while True:
+        indices = list(range(len(encoded)))
+        shuffle.shuffle(indices)
+        for start in range(0, len(indices) - pool + 1, pool):
+            chosen = sorted(indices[start : start + pool], key=lengths.__getitem__)
+            groups = [chosen[at : at + batch] for at in range(0, len(chosen) - batch + 1, batch)]
+            shuffle.shuffle(groups)
+            yield from groups
+
+
+def _batch(encoded: Sequence[Encoded], indices: Sequence[int], pad: int) -> tuple[Any, Any]:
+    """Right-padded ids and labels (-100: no label). Attention is causal, so right padding needs no mask."""
+    import torch
+
+    width = max(len(encoded[index][0]) + len(encoded[index][1]) for index in indices)
+    ids = torch.full((len(indices), width), pad)
+    labels = torch.full((len(indices), width), -100)
+    for row, index in enumerate(indices):
+        prompt, answer = encoded[index]
+        end = len(prompt) + len(answer)
+        ids[row, :end] = torch.tensor(prompt + answer)
+        labels[row, len(prompt) : end] = torch.tensor(answer)
+    return ids, labels
+
+
+def _optimizers(model: Any, learning_rate: float) -> list[Any]:
+    import torch
+
+    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and "embed" not in name]
+    others = [value for name, value in model.named_parameters() if value.ndim != 2 or "embed" in name]
+    return [
+        torch.optim.Muon(matrices, lr=learning_rate * MUON_FACTOR, weight_decay=0.01, momentum=0.95, adjust_lr_fn="original"),
+        torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
+    ]
+
+
+def _scale(step: int, steps: int) -> float:
+    """The learning rate's factor: warm up, hold until half, then fall in a line to 2 %."""
+    falling = 1.0 if step < 0.5 * steps else max(0.02, 2 * (1 - step / steps))
+    return min(1.0, (step + 1) / WARM_STEPS) * falling
+
+
+def _loss(model: Any, ids: Any, labels: Any) -> Any:
+    """Mean cross-entropy of the answers' tokens; logits are made only where there is a label."""
+    from torch.nn import functional
+
+    hidden = model.model(ids, use_cache=False).last_hidden_state[:, :-1]
+    wanted = labels[:, 1:]
+    kept = wanted != -100
+    return functional.cross_entropy(functional.linear(hidden[kept], model.lm_head.weight), wanted[kept])
+
+
+def train(
+    model: Any, encoded: Sequence[Encoded], member: Member, *, pad: int, keep: Callable[[int], None], progress: Callable[[int, float], None]
+) -> None:
+    """Train in place for ``member.steps`` steps, each on ``member.batch`` examples padded with the token ``pad``.
+
+    ``keep(step)`` is called after each step in ``member.checkpoints``, ``progress(step, loss)`` every hundred steps and at the end.
+    """
+    model.train()
+    optimizers = _optimizers(model, member.learning_rate)
+    rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
+    batches = _order(encoded, member.batch, member.seed)
+    for step in range(member.steps):
+        factor = _scale(step, member.steps)
+        for optimizer, initial in zip(optimizers, rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, initial, strict=True):
+                group["lr"] = rate * factor
+        loss = _loss(model, *_batch(encoded, next(batches), pad))
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if (step + 1) % 100 == 0 or step + 1 == member.steps:
+            progress(step + 1, float(loss.item()))
+        if step + 1 in member.checkpoints:
+            keep(step + 1)
+    model.eval()
