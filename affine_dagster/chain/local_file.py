@@ -131,7 +131,10 @@ class ChainFile:
 
     @contextmanager
     def writing(self) -> Iterator[OpenBlock]:
-        """One write transaction on the open block: all of it stands, or nothing. Raises ChainRejected ``timeout`` when busy."""
+        """One write transaction on the open block: all of it stands, or nothing.
+
+        Raises ChainRejected ``timeout`` when another write holds the file too long, ``unavailable`` when the disk fails.
+        """
         sql = self.connection()
         try:
             sql.execute("BEGIN IMMEDIATE")
@@ -140,8 +143,11 @@ class ChainFile:
         try:
             yield OpenBlock(sql, self._catch_up(sql) + 1)
             sql.execute("COMMIT")
-        except BaseException:
-            sql.execute("ROLLBACK")
+        except BaseException as error:
+            if sql.in_transaction:  # SQLite has rolled back by itself after some disk errors
+                sql.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise ChainRejected("unavailable", f"{self.path}: {error}") from error
             raise
 
     def head(self) -> int:

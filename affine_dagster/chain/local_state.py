@@ -106,10 +106,10 @@ def weights_at(sql: sqlite3.Connection, netuid: int, block: int) -> dict[int, di
     registered = {neuron.uid: neuron.registered_at for neuron in neurons_at(sql, netuid, block)}
     for uid, at, key, opened, vector in sql.execute(
         "SELECT uid, registered_at, version_key, in_force_from, vector FROM weights"
-        " WHERE netuid = ? AND in_force_from <= ? ORDER BY in_force_from, block, position",
+        " WHERE netuid = ? AND in_force_from <= ? ORDER BY in_force_from DESC, block DESC, position DESC",
         (netuid, block),
     ).fetchall():
-        if registered.get(uid) == at and key >= parameters_at(sql, netuid, opened).weights_version:
+        if uid not in found and registered.get(uid) == at and key >= parameters_at(sql, netuid, opened).weights_version:
             found[uid] = {int(target): int(weight) for target, weight in json.loads(vector).items()}
     return found
 

@@ -76,8 +76,7 @@ class LocalWorld:
 
     def parameters(self, netuid: int) -> SubnetParameters:
         """The parameters in force in the open block."""
-        with self._file.writing() as block:
-            return parameters_at(block.connection, netuid, block.number)
+        return parameters_at(self._file.connection(), netuid, self._file.head() + 1)
 
     def register(self, netuid: int, hotkey: str, coldkey: str | None = None, *, stake_rao: int = 0, permit: bool = False) -> int:
         """Give a hotkey a uid: a free one, the next one, or that of the lowest-staked, then oldest neuron past its immunity.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 
 import pytest
@@ -307,3 +308,30 @@ def test_a_subnet_is_founded_once(tmp_path, refusal):
     assert refusal(lambda: world.add_subnet(NETUID, ADDRESS["Owner"])) == "invalid"
     assert refusal(lambda: chain.subnet(NETUID, block=0)) == "invalid"
     assert refusal(lambda: chain.subnet(7, block=5)) == "invalid"
+
+
+def test_the_parameters_of_the_open_block_can_be_changed_one_at_a_time(tmp_path):
+    world, chain = _history(tmp_path / "chain.db")
+    world.change_subnet(NETUID, dataclasses.replace(world.parameters(NETUID), immunity_period=77))
+    assert world.parameters(NETUID) == SubnetParameters(tempo=10, weights_rate_limit=0, immunity_period=77)
+    world.advance()
+    assert [chain.subnet(NETUID, block=number).immunity_period for number in (10, 11)] == [4096, 77]
+
+
+def test_a_write_that_fails_on_the_disk_is_a_refusal_and_leaves_nothing(tmp_path, refusal):
+    world, chain = _history(tmp_path / "chain.db")
+    sql = chain._file.connection()
+    pages = sql.execute("PRAGMA page_count").fetchone()[0]
+    sql.execute(f"PRAGMA max_page_count = {pages}")
+    world.change_subnet(NETUID, SubnetParameters(tempo=10, commit_space=10**9))
+
+    def fill():
+        for _ in range(500):
+            chain.commit(NETUID, b"x" * 512)
+
+    assert refusal(fill) == "unavailable"
+    world.advance()
+    head = world.advance()
+    count = len(chain.commitments(NETUID, after=10, until=head))
+    calls = sqlite3.connect(tmp_path / "chain.db").execute("SELECT count(*) FROM extrinsic WHERE call = 'commit' AND block > 10").fetchone()
+    assert (count,) == calls
