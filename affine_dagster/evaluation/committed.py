@@ -11,6 +11,7 @@ import sys
 import polars as pl
 
 from affine_dagster.ledger import BatchKey, Ledger, is_complete, rewards_of_rollouts
+from affine_dagster.tables import ROLLOUTS
 
 __all__ = ["CommittedBatches"]
 
@@ -47,10 +48,9 @@ class CommittedBatches:
         """The number of the attempt that would be written next, from 0."""
         return self._next.get(key, 0)
 
-    def rewards(self, key: BatchKey) -> pl.DataFrame | None:
-        """The batch's results so far in this epoch (REWARDS), None without any."""
-        files = self._files.get(key)
-        return rewards_of_rollouts(pl.concat(files)) if files else None
+    def rewards(self, key: BatchKey) -> pl.DataFrame:
+        """The batch's results so far in this epoch (REWARDS)."""
+        return rewards_of_rollouts(pl.concat([ROLLOUTS.empty(), *self._files.get(key, [])]))
 
     def commit(self, key: BatchKey, rows: pl.DataFrame) -> None:
         """Write the rows of an attempt. Where another write stands under the name, what stands is taken over."""

@@ -102,9 +102,8 @@ class Worker:
 
     def _commit(self, key: BatchKey, rows: pl.DataFrame) -> None:
         self._committed.commit(key, rows)
-        results = self._committed.rewards(key)
-        if self._look is not None and key[1] == CONTEST and results is not None:
-            self._look.add(results)
+        if self._look is not None and key[1] == CONTEST:
+            self._look.add(self._committed.rewards(key))
 
     def _context(self, key: BatchKey) -> BatchContext:
         job = self._job
