@@ -140,7 +140,8 @@ def _reason(member: Member) -> str:
 def _accepted(members: list[Member], plan: pl.DataFrame, contests: pl.DataFrame, owners: Mapping[str, Row], now: _Now) -> list[Member]:
     """The members with this epoch's winners, taken in commit order; each must have won against every incumbent at its turn.
 
-    A copy of a member or of genesis never enters, nor do weights whose origin is not settled.
+    A copy of a member or of genesis never enters, nor do weights whose origin is not settled. Nobody enters an empty frontier:
+    without genesis there is nobody to be better than, and the first to commit would be paid for being first.
     """
     pairs = {(row["challenger"], row["incumbent"]): row for row in contests.iter_rows(named=True)}
     ran = plan.filter((pl.col("role") == "challenger") & (pl.col("purpose") == "contest"))["weights_digest"].to_list()
@@ -148,7 +149,7 @@ def _accepted(members: list[Member], plan: pl.DataFrame, contests: pl.DataFrame,
         if owner["genesis"] or owner["submission_id"] in {member.submission_id for member in members}:
             continue
         faced = [(member, pairs.get((owner["weights_digest"], member.weights_digest))) for member in members if member.incumbent]
-        if all(pair is not None and pair["state"] == ContestState.WON for _, pair in faced):
+        if faced and all(pair is not None and pair["state"] == ContestState.WON for _, pair in faced):
             beaten = {member.weights_digest for member, pair in faced if pair is not None and pair["strict"]}
             members = [_made_redundant(member, owner) if member.weights_digest in beaten else member for member in members]
             members.append(now.member(owner))

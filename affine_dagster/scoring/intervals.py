@@ -20,8 +20,8 @@ __all__ = ["Interval", "difference_interval", "log_capital", "reward_interval", 
 _STAKES = tuple(0.02 * (0.95 / 0.02) ** (step / 23) for step in range(24))
 """geomspace(.02, .95, 24): stakes from cautious to bold (rules.md, frontier_credits)."""
 
-_HALVINGS = 21
-"""Bisection steps: 2**-21 of the unit interval is under 5e-7, of [-1, 1] under 1e-6."""
+_LATTICE = 2**21
+"""Ends of intervals are multiples of 1/2**21, under 5e-7: exact in floating point, also times a grid of up to 1,000 steps."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def difference_interval(histogram: Histogram, alpha: float) -> Interval:
 
 
 def surely_positive(histogram: Histogram, alpha: float) -> bool:
-    """Whether the lower end of :func:`difference_interval` is above 0, by one look at 0 instead of a bisection."""
-    return log_capital(histogram.filled(-STEPS), 0.0) >= -math.log(alpha / 2)
+    """Whether the lower end of :func:`difference_interval` is above 0, by one look instead of a search."""
+    return log_capital(histogram.filled(-STEPS), 1 / _LATTICE) >= -math.log(alpha / 2)
 
 
 def _interval(low: Histogram, high: Histogram, alpha: float, floor: float, back: Callable[[float], float]) -> Interval:
@@ -78,13 +78,42 @@ def _mirrored(histogram: Histogram) -> Histogram:
 
 @lru_cache(maxsize=4096)
 def _lower(histogram: Histogram, floor: float, alpha: float) -> float:
-    """The largest mean (within a step) that one-sided evidence rejects; ``floor``, the least possible mean, if it rejects none."""
+    """The largest mean on a lattice of 2**-21 that one-sided evidence rejects; ``floor``, the least possible mean, if it rejects none.
+
+    Evidence falls along the lattice, so where the search starts changes its length, never its answer.
+    """
+    if not histogram.bins:
+        return floor
     bound = -math.log(alpha)
-    rejected, kept = floor, 1.0
-    for _ in range(_HALVINGS):
-        middle = (rejected + kept) / 2
-        if log_capital(histogram, middle) >= bound:
-            rejected = middle
-        else:
-            kept = middle
-    return rejected
+    least, most = int(floor * _LATTICE), _LATTICE
+    guess = int(_guess(histogram, floor, bound) * _LATTICE)
+
+    def rejected(step: int) -> bool:
+        return step <= least or (step < most and log_capital(histogram, step / _LATTICE) >= bound)
+
+    low, stride = guess, 1
+    while not rejected(low):
+        low, stride = low - stride, 4 * stride
+    high, stride = low + 1, 1
+    while rejected(high):
+        low, high, stride = high, high + stride, 4 * stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return max(low, least) / _LATTICE
+
+
+def _guess(histogram: Histogram, floor: float, bound: float) -> float:
+    """Where the bound is about reached: the root of log E grows almost linearly as the claimed mean falls below the observed one."""
+    mean = histogram.mean or 0.0
+    near, near_root, distance = mean, 0.0, math.sqrt(2 * bound / histogram.observed) / 2
+    target = math.sqrt(bound)
+    for _ in range(4):
+        claimed = max(mean - distance, floor + 1 / _LATTICE)
+        root = math.sqrt(max(log_capital(histogram, claimed), 0.0))
+        if claimed in (near, mean):
+            break
+        slope = (root - near_root) / (near - claimed)
+        distance = mean - claimed + (target - root) / slope if slope > 0 else 2 * distance
+        near, near_root = claimed, root
+    return min(max(mean - distance, floor), 1.0)

@@ -102,7 +102,7 @@ def _pairs(challengers: Sequence[Row], judge_: _Judge) -> Iterator[_Pair]:
         opponents = sorted(set(row["opponents"]) - {row["weights_digest"]})
         made = [judge_.pair(row, opponent, None) for opponent in opponents]
         made += [judge_.pair(row, other["weights_digest"], other) for other in ahead if other["weights_digest"] not in opponents]
-        if not opponents or any(pair.won for pair in made):
+        if any(pair.won for pair in made):
             ahead.append(row)
         yield from made
 

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from affine_dagster.scoring.models import MODELS
 from affine_dagster.scoring.rule import EpochInputs, FrontierCredits, Outcome, PriorState
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
 from affine_dagster.tables import CONTESTS, CREDITS, EVIDENCE, FRONTIER, PLAN, REWARDS
+
+hypothesis_settings.register_profile("shared_cores", deadline=None, max_examples=60)  # a law does not break because others compute
+hypothesis_settings.load_profile("shared_cores")
 
 ENVIRONMENTS = ("sort", "spell")
 ALPHA = 0.05

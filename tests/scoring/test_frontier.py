@@ -103,8 +103,8 @@ def test_weights_whose_origin_is_not_settled_do_not_enter(make: Any, trio: list[
     assert names(advance(make, trio, [contest_row(make, "first", "base")], models=known)) == ["base"]
 
 
-def test_without_any_model_the_frontier_is_empty_and_goes_on(make: Any) -> None:
-    empty = advance(make, [], [])
+def test_nobody_enters_an_empty_frontier(make: Any, trio: list[Any]) -> None:
+    empty = advance(make, trio[1:], [])
     assert empty.height == 0
     assert advance(make, [], [], prior=empty, epoch=2).height == 0
 

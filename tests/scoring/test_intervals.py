@@ -65,8 +65,7 @@ def test_evidence_falls_as_the_claimed_mean_rises(seen: Histogram, mean: float, 
 
 @given(DIFFERENCES)
 def test_the_quick_sign_is_the_interval_s(seen: Histogram) -> None:
-    lower = difference_interval(seen, 0.05).lower
-    assert surely_positive(seen, 0.05) == (lower > 0) or lower == 0
+    assert surely_positive(seen, 0.05) == (difference_interval(seen, 0.05).lower > 0)
 
 
 @pytest.mark.parametrize(("bins", "lower", "upper"), [((), 0.0, 1.0), (((1000, 400),), 0.96, 1.0), (((0, 400),), 0.0, 0.04)])
@@ -98,3 +97,12 @@ def test_rewards_have_no_negative_bins() -> None:
 def test_an_interval_needs_a_level(alpha: float) -> None:
     with pytest.raises(AffineError, match="bad_settings"):
         reward_interval(Histogram(), alpha)
+
+
+@given(st.one_of(DIFFERENCES, REWARDS), st.sampled_from([0.2, 0.05, 1e-4]))
+def test_the_lower_end_is_the_last_rejected_mean(seen: Histogram, alpha: float) -> None:
+    """Rejected at the end itself, not one lattice step above it: rounded down by less than 1e-6, wherever the search began."""
+    lower, filled = difference_interval(seen, alpha).lower, seen.filled(-1000)
+    assert (lower * 2**21).is_integer()
+    assert lower == -1 or log_capital(filled, lower) >= -math.log(alpha / 2)
+    assert not filled.bins or log_capital(filled, lower + 2**-21) < -math.log(alpha / 2)

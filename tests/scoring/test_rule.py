@@ -42,7 +42,7 @@ def test_the_strong_enters_the_specialist_enters_beside_it_and_the_equal_does_no
 
 
 def test_the_fold_from_rewards_equals_the_chain_of_states(season: Any, make: Any) -> None:
-    """Each state written, read back and cut to what the epoch before holds of running pairs, against one fold over the inputs."""
+    """Each epoch's state written to Parquet and read back before the next, against one fold over the inputs."""
     chained: list[Outcome] = []
     for at, inputs in enumerate(season.inputs):
         prior = make.NOTHING
