@@ -3,25 +3,22 @@
 What must not go in: any work. A resource opens a thing; what is done with it stands in the library and is called by an asset.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dagster import ConfigurableResource, ResourceDependency
 
+from affine_dagster.chain.keys import validator_hotkey
+from affine_dagster.chain.local import LocalChain
+from affine_dagster.chain.port import Chain
 from affine_dagster.evaluation.jobs import EvalJobs, LocalProcesses
 from affine_dagster.hub.local import LocalHub
+from affine_dagster.hub.port import Hub
+from affine_dagster.kinship.graph.port import LineageGraph
 from affine_dagster.kinship.graph.sqlite import SqliteGraph
 from affine_dagster.ledger import Ledger
 from affine_dagster.settings import Settings, load_settings, scorer_version
 from affine_dagster.store import Store, Tables
-
-if TYPE_CHECKING:
-    from affine_dagster.chain.port import Chain
-    from affine_dagster.hub.port import Hub
-    from affine_dagster.kinship.graph.port import LineageGraph
 
 __all__ = ["ChainResource", "EvaluationResource", "GraphResource", "HubResource", "SettingsResource", "StoreResource"]
 
@@ -71,17 +68,12 @@ class ChainResource(ConfigurableResource):  # type: ignore[type-arg]
 
     def open(self) -> Chain:
         """The chain for reading; no key is opened."""
-        from affine_dagster.chain.local import LocalChain
-
         return LocalChain(self.settings.load().chain.path)
 
     def open_as_validator(self) -> Chain:
         """The chain for sending, signed by the hotkey of ``chain.hotkey_file``."""
-        from affine_dagster.chain.keys import read_hotkey
-        from affine_dagster.chain.local import LocalChain
-
         settings = self.settings.load()
-        return LocalChain(settings.chain.path, read_hotkey(settings.chain.hotkey_file))
+        return LocalChain(settings.chain.path, validator_hotkey(settings.chain))
 
 
 class HubResource(ConfigurableResource):  # type: ignore[type-arg]

@@ -1,10 +1,8 @@
 """What may enter, and who is whose copy: admissions, fingerprints, kinship and the lineage graph."""
 
-from __future__ import annotations
-
 from dagster import AssetExecutionContext, AssetKey, MaterializeResult, asset
 
-from affine_dagster.admission import admit
+from affine_dagster.admission.batch import admit, genesis_templates
 from affine_dagster.kinship.fingerprints import fingerprint
 from affine_dagster.kinship.graph.projection import project
 from affine_dagster.kinship.verdicts import judge
@@ -20,31 +18,26 @@ GROUP = "admission"
 @asset(partitions_def=epochs, group_name=GROUP, deps=[submissions], pool="hub", kinds={"huggingface"})
 def admissions(
     context: AssetExecutionContext, settings: SettingsResource, hub: HubResource, store: StoreResource
-) -> MaterializeResult[None]:
+) -> MaterializeResult:
     """Admitted, rejected or deferred, each with its reason; deferred submissions come again next epoch."""
     tables, epoch = store.tables(), epoch_of(context)
-    frame = admit(
-        hub.open(),
-        settings.load(),
-        tables.until(SUBMISSIONS, epoch),
-        tables.until(ADMISSIONS, epoch, inclusive=False),
-        epoch,
-    )
+    opened, values = hub.open(), settings.load()
+    earlier = tables.until(ADMISSIONS, epoch, inclusive=False)
+    frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_templates(opened, values))
     tables.write(ADMISSIONS, epoch, frame)
     counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
-    return MaterializeResult(
-        metadata={**counts, "rows": frame.height, "admissions": table(frame, ["submission_id", "repo", "state", "reason", "fault", "detail"])}
-    )
+    columns = ["submission_id", "repo", "state", "reason", "fault", "detail"]
+    return MaterializeResult(metadata={**counts, "rows": frame.height, "admissions": table(frame, columns)})
 
 
 @asset(partitions_def=epochs, group_name=GROUP, deps=[admissions], pool="hub", kinds={"safetensors"})
 def fingerprints(
     context: AssetExecutionContext, settings: SettingsResource, hub: HubResource, store: StoreResource
-) -> MaterializeResult[None]:
+) -> MaterializeResult:
     """Digests of each admitted model, and of genesis models that are not known yet."""
     tables, epoch = store.tables(), epoch_of(context)
     known = tables.until(FINGERPRINTS, epoch, inclusive=False)
-    frame = fingerprint(hub.open(), settings.load(), tables.need(ADMISSIONS, epoch), epoch, known)
+    frame = fingerprint(hub.open(), settings.load(), tables.until(ADMISSIONS, epoch), epoch, known)
     tables.write(FINGERPRINTS, epoch, frame)
     return MaterializeResult(
         metadata={"rows": frame.height, "fingerprints": table(frame, ["submission_id", "repo", "genesis", "weights_digest", "parameters"])}
@@ -52,7 +45,7 @@ def fingerprints(
 
 
 @asset(partitions_def=epochs, group_name=GROUP, deps=[fingerprints], kinds={"polars"})
-def kinship(context: AssetExecutionContext, store: StoreResource) -> MaterializeResult[None]:
+def kinship(context: AssetExecutionContext, store: StoreResource) -> MaterializeResult:
     """Graded verdicts with evidence, against all earlier models; direction by commit order."""
     tables, epoch = store.tables(), epoch_of(context)
     frame = judge(tables.until(FINGERPRINTS, epoch), tables.until(KINSHIP, epoch, inclusive=False), epoch)
@@ -71,7 +64,7 @@ def kinship(context: AssetExecutionContext, store: StoreResource) -> Materialize
 )
 def lineage_graph(
     context: AssetExecutionContext, settings: SettingsResource, store: StoreResource, graph: GraphResource
-) -> MaterializeResult[None]:
+) -> MaterializeResult:
     """The graph brought up to date. A projection: it can be thrown away and rebuilt from the tables."""
     tables, epoch = store.tables(), epoch_of(context)
     counts = project(

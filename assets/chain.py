@@ -1,10 +1,8 @@
 """What the chain said: the frozen snapshot of an epoch, and the submissions read from it."""
 
-from __future__ import annotations
-
 from dagster import AssetExecutionContext, MaterializeResult, asset
 
-from affine_dagster.chain.intake import submissions_of
+from affine_dagster.chain.intake import read_submissions
 from affine_dagster.chain.snapshot import store_snapshot, take_snapshot
 from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
 from affine_dagster.tables import COMMITMENTS, NEURONS, SUBMISSIONS
@@ -17,9 +15,9 @@ GROUP = "chain"
 @asset(partitions_def=epochs, group_name=GROUP, pool="chain", kinds={"bittensor"})
 def chain_snapshot(
     context: AssetExecutionContext, settings: SettingsResource, chain: ChainResource, store: StoreResource
-) -> MaterializeResult[None]:
+) -> MaterializeResult:
     """Neurons, commitments, parameters and the beacon of the epoch, at its finalised boundary block. Frozen."""
-    snapshot = store_snapshot(store.tables(), take_snapshot(chain.open(), settings.load(), epoch_of(context)))
+    snapshot = store_snapshot(store.tables(), take_snapshot(chain.open(), settings.load().chain, epoch_of(context)))
     row = snapshot.epochs.row(0, named=True)
     return MaterializeResult(
         metadata={
@@ -33,10 +31,11 @@ def chain_snapshot(
 
 
 @asset(partitions_def=epochs, group_name=GROUP, deps=[chain_snapshot], kinds={"polars"})
-def submissions(context: AssetExecutionContext, settings: SettingsResource, store: StoreResource) -> MaterializeResult[None]:
+def submissions(context: AssetExecutionContext, settings: SettingsResource, store: StoreResource) -> MaterializeResult:
     """One row a commitment, decoded item by item, with state and reason."""
     tables, epoch = store.tables(), epoch_of(context)
-    frame = submissions_of(tables.need(COMMITMENTS, epoch), tables.need(NEURONS, epoch), settings.load(), epoch)
+    earlier = tables.until(SUBMISSIONS, epoch, inclusive=False)
+    frame = read_submissions(tables.need(COMMITMENTS, epoch), tables.need(NEURONS, epoch), settings.load().chain, earlier)
     tables.write(SUBMISSIONS, epoch, frame)
     return MaterializeResult(
         metadata={

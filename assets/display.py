@@ -1,7 +1,5 @@
 """How results are shown in the Dagster UI: small tables and pictures as metadata. Nothing is decided here."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 
@@ -14,12 +12,10 @@ __all__ = ["MAX_ROWS", "picture", "table"]
 MAX_ROWS = 50
 """Rows shown of a table; all rows are in the tables themselves. Keeps the event log small (case D13)."""
 
-
 def table(frame: pl.DataFrame, columns: Sequence[str]) -> TableMetadataValue:
     """The first rows of a frame as a table; digests and hotkeys are cut to twelve characters to be readable."""
-    records = [
-        TableRecord({name: _plain(value) for name, value in row.items()}) for row in frame.select(columns).head(MAX_ROWS).iter_rows(named=True)
-    ]
+    shown = frame.select(columns).head(MAX_ROWS)
+    records = [TableRecord({name: _plain(value) for name, value in row.items()}) for row in shown.iter_rows(named=True)]
     return MetadataValue.table(records, schema=TableSchema([TableColumn(name, "string") for name in columns]))
 
 

@@ -4,8 +4,6 @@ Keys are added by the sensor ``epochs`` alone, strictly ascending and without ga
 and a hole splits a single backfill run into many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dagster import AssetExecutionContext, BackfillPolicy, DynamicPartitionsDefinition
@@ -16,7 +14,6 @@ epochs = DynamicPartitionsDefinition(name="epochs")
 
 SCORING_BACKFILL = BackfillPolicy.single_run()
 """Scoring walks its epochs in order inside one step: a run an epoch would cost more than the arithmetic (DESIGN section 5)."""
-
 
 def epoch_of(context: AssetExecutionContext) -> int:
     """The epoch of a run over one partition."""

@@ -3,8 +3,6 @@
 The chain counts the epochs; nothing here computes one from a block number. What must not go in: what a run does.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 
@@ -60,7 +58,7 @@ def epoch_sensors(epoch_job_name: str) -> list[SensorDefinition]:
     @sensor(name="epochs", job_name=epoch_job_name, minimum_interval_seconds=10, default_status=DefaultSensorStatus.STOPPED)
     def epochs(context: Context, settings: SettingsResource, chain: ChainResource) -> SensorResult | SkipReason:
         """Add the key of each closed epoch and ask for its run, ascending and without gaps; the cursor is the next epoch."""
-        newest = newest_closed_epoch(chain.open(), settings.load())
+        newest = newest_closed_epoch(chain.open(), settings.load().chain)
         if newest is None:
             return SkipReason("no epoch has closed yet")
         start = json.loads(context.cursor)["next"] if context.cursor else _first_epoch(settings, newest)

@@ -1,7 +1,5 @@
 """What is said when a run fails: which epoch, which step, whose fault, what to do. A structured line in the daemon's log."""
 
-from __future__ import annotations
-
 from dagster import DefaultSensorStatus, RunFailureSensorContext, SensorDefinition, run_failure_sensor
 
 __all__ = ["failure_sensors"]

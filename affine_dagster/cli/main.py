@@ -36,8 +36,9 @@ def main() -> None:
 def demo(home: Path, cache: Path | None) -> None:
     """Run the main job on the league's models: three epochs, through real Dagster runs."""
     from affine_dagster.cli.demo import run_demo
+    from affine_dagster.league.recipes import DEMO
 
-    run_demo(home, cache or default_cache())
+    run_demo(home, cache or default_cache(), DEMO)
 
 
 @main.command()

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import click
 
-from affine_dagster.league.world import World, make_world, open_world, produce_blocks
+from affine_dagster.league.make import make_league
+from affine_dagster.league.recipes import DEMO
+from affine_dagster.league.world import DEMO_SCENARIO, World, make_world, open_world, produce_blocks
 
 __all__ = ["dagster_environment", "prepare_home", "run_dev", "run_ui"]
 
@@ -55,7 +57,8 @@ def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None
         world = open_world(home)
     else:
         click.echo(f"making a development world in {home}")
-        world = make_world(home, cache, progress=click.echo)
+        league = make_league(cache / "league", DEMO, progress=click.echo)
+        world = make_world(home, league.models, DEMO_SCENARIO)
     prepare_home(world)
     click.echo("switch the sensors on under Automation; the first epoch closes when its blocks have passed")
     with produce_blocks(world, block_seconds):
