@@ -45,14 +45,14 @@ def weight_vector(
     Only hotkeys in ``registered`` are paid; the burn hotkey is never a contestant: a credit of its own is ignored (case W8).
     With ``target_credit`` the share 1 − min(1, Σ decayed / target) burns; nothing owed burns all. ``width``: environments,
     which set the unit grid**-width. ``max_weight``: the chain's limit on one weight.
-    ``sendable`` is the verdict of the checks on the made vector (sum, range, registered, one burn row, the chain's limit).
+    ``sendable`` is the verdict of the checks on the made vector (sum, range, registered, the chain's limit).
     """
     owed = _owed(credit, registered, burn_hotkey)
     target = int(Fraction(scoring.target_credit) * scoring.grid**width * DECAY_ONE)
     spent = sum(owed.values())
     burned = max(target - spent, 0) if spent else 1
     weights = apportion({**owed, burn_hotkey: burned})
-    sound = _sound(weights, registered, burn_hotkey, max_weight)
+    sound = _sound(weights, registered, max_weight)
     reason = ("sendable" if spent else "burned") if sound else "not_sendable"
     return WEIGHTS.frame(
         {
@@ -79,11 +79,11 @@ def _units(text: str | None) -> int:
     return int(text)
 
 
-def _sound(weights: Mapping[str, int], registered: Collection[str], burn_hotkey: str, max_weight: int) -> bool:
+def _sound(weights: Mapping[str, int], registered: Collection[str], max_weight: int) -> bool:
     """Whether the chain may see this vector. A burn hotkey that gets weight must be registered like any other."""
     return (
         sum(weights.values()) == TOTAL
         and all(0 <= weight <= TOTAL for weight in weights.values())
         and all(hotkey in registered for hotkey, weight in weights.items() if weight)
-        and all(weight <= max_weight for hotkey, weight in weights.items() if hotkey != burn_hotkey)
+        and max(weights.values()) <= max_weight
     )
