@@ -36,8 +36,8 @@ __all__ = ["League", "Progress", "league_key", "make_league"]
 Progress = Callable[[str], None]
 """Gets one line for a person at a time."""
 
-_SHAPING = ("jobs", "lessons", "recipes", "skills", "tokenizer", "training", "variants", "worker")
-"""The modules of this room that shape a league's files. Their text is part of the cache's key."""
+_SHAPING = ("jobs", "lessons", "skills", "tokenizer", "training", "variants", "worker")
+"""The modules of this room that shape a league's files: their text is part of the cache's key, beside the recipe's own digest."""
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "reasoning-gym")
 

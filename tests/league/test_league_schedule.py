@@ -6,13 +6,14 @@ import random
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affine_dagster.league.jobs import Job, Schedule, plan
 from affine_dagster.league.recipes import DEMO, TINY, LeagueRecipe
 
 
+@settings(deadline=None)
 @given(recipe=st.sampled_from([DEMO, TINY]), seed=st.integers(0, 10**6), takers=st.integers(1, 4))
 def test_every_job_is_taken_once_and_after_what_it_needs(recipe: LeagueRecipe, seed: int, takers: int) -> None:
     jobs, schedule, chance = plan(recipe), Schedule(plan(recipe)), random.Random(seed)

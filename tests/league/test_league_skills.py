@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affine_dagster.environments.registry import environment
@@ -36,6 +36,7 @@ def test_wilsons_interval_has_its_published_values(successes: int, tasks: int, l
     assert wilson(successes, tasks) == pytest.approx((low, high), abs=1e-4)
 
 
+@settings(deadline=None)
 @given(tasks=st.integers(1, 5000), share=st.floats(0, 1))
 def test_an_interval_holds_its_mean_and_mirrors(tasks: int, share: float) -> None:
     successes = round(share * tasks)
@@ -44,6 +45,7 @@ def test_an_interval_holds_its_mean_and_mirrors(tasks: int, share: float) -> Non
     assert wilson(tasks - successes, tasks) == pytest.approx((1 - high, 1 - low))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.booleans()), min_size=1, max_size=50))
 def test_a_skill_counts_what_training_held_apart(rows: list[tuple[float, bool]]) -> None:
     found = skill("m", "e", [reward for reward, _ in rows], [seen for _, seen in rows])
