@@ -19,7 +19,7 @@ from affine_dagster.chain.local_calls import (
     nonce_of,
     weights_payload,
 )
-from affine_dagster.chain.local_file import ChainFile, Clock, Genesis, OpenBlock
+from affine_dagster.chain.local_file import ChainFile, Clock, OpenBlock
 from affine_dagster.chain.local_state import PULSE_MS, commitments_between, neurons_at, pulse_round, seal, subnet_at, weights_at
 from affine_dagster.chain.port import (
     BlockRef,
@@ -40,13 +40,12 @@ class LocalChain:
 
     By hand, a block stays open until ``LocalWorld.advance`` closes it: calls made meanwhile share it, in the order of their
     extrinsic indices. With a clock (milliseconds), blocks close as it passes. A closed block is final. Timestamps are the
-    chain's own (``Genesis``), so that a history is the same however fast it was made.
+    chain's own (``Genesis``), so that a history is the same however fast it was made. Raises ChainRejected ``unavailable``
+    where there is no chain: founding one is ``LocalWorld``'s.
     """
 
-    def __init__(
-        self, path: Path, hotkey: Signer | None = None, *, clock: Clock | None = None, genesis: Genesis | None = None
-    ) -> None:
-        self._file = ChainFile(path, clock=clock, genesis=genesis)
+    def __init__(self, path: Path, hotkey: Signer | None = None, *, clock: Clock | None = None) -> None:
+        self._file = ChainFile(path, clock=clock)
         self._hotkey = hotkey
 
     def close(self) -> None:

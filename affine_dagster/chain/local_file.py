@@ -93,14 +93,18 @@ class OpenBlock:
 
 
 class ChainFile:
-    """One chain in one file, used from any number of threads and processes (each thread has its own connection)."""
+    """One chain in one file, used from any number of threads and processes (each thread has its own connection).
 
-    def __init__(self, path: Path, *, clock: Clock | None = None, genesis: Genesis | None = None) -> None:
+    Only ``make`` founds a chain where no file is: a mistyped path must not look like an empty chain. Raises ChainRejected
+    ``unavailable`` where there is none, ``invalid`` where it was made with another ``genesis`` than the one given.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock | None = None, make: bool = False, genesis: Genesis | None = None) -> None:
         self.path = path
         self._clock = clock
         self._threads = threading.local()
         self._inherited: list[object] = []
-        if not path.exists():
+        if make and not path.exists():
             _create(path, genesis or Genesis())
         self.genesis = Genesis(*self.connection().execute("SELECT seed, genesis_ms, block_ms FROM genesis").fetchone())
         if genesis is not None and genesis != self.genesis:

@@ -18,10 +18,13 @@ __all__ = ["LocalWorld"]
 
 
 class LocalWorld:
-    """The hand that moves a development chain. ``genesis`` counts for a new file, and must agree with an old one's if given."""
+    """The hand that moves a development chain, and founds it where there is none.
+
+    ``genesis`` counts for a new file, and must agree with an old one's if given (ChainRejected ``invalid``).
+    """
 
     def __init__(self, path: Path, *, clock: Clock | None = None, genesis: Genesis | None = None) -> None:
-        self._file = ChainFile(path, clock=clock, genesis=genesis)
+        self._file = ChainFile(path, clock=clock, make=True, genesis=genesis)
 
     def advance(self, blocks: int = 1) -> int:
         """Close the open block and ``blocks - 1`` empty ones. Returns the new head."""

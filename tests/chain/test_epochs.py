@@ -60,6 +60,14 @@ def test_the_newest_closed_epoch_is_the_newest_whose_beacon_block_is_closed(tmp_
     assert newest_closed_epoch(chain, ChainSettings(netuid=NETUID, beacon_lag_blocks=lag)) == expected
 
 
+def test_an_epoch_from_before_a_much_shorter_tempo_is_found(tmp_path):
+    world, chain = _chain(tmp_path / "chain.db", tempo=100)
+    world.advance(300)
+    world.change_subnet(NETUID, SubnetParameters(tempo=1))
+    world.advance(4)
+    assert [epoch_boundary(chain, NETUID, epoch) for epoch in (0, 1, 2, 3)] == [(1, 100), (101, 200), (201, 300), (301, 301)]
+
+
 def test_an_epoch_closes_with_its_beacon_block(tmp_path):
     world, chain = _chain(tmp_path / "chain.db")
     world.advance(12)

@@ -69,6 +69,11 @@ def test_another_seed_gives_other_hashes_and_pulses(tmp_path):
     assert one.pulse(after_ms=one.head().timestamp_ms) != two.pulse(after_ms=two.head().timestamp_ms)
 
 
+def test_a_mistyped_path_is_no_empty_chain(tmp_path, refusal):
+    assert refusal(lambda: LocalChain(tmp_path / "chain.bd")) == "unavailable"
+    assert not (tmp_path / "chain.bd").exists()
+
+
 def test_an_existing_chain_is_not_opened_as_another(tmp_path, refusal):
     LocalWorld(tmp_path / "chain.db", genesis=Genesis(seed="one"))
     assert refusal(lambda: LocalWorld(tmp_path / "chain.db", genesis=Genesis(seed="two"))) == "invalid"
@@ -198,9 +203,10 @@ def test_the_lowest_stake_past_immunity_is_replaced_and_never_the_owner(tmp_path
 
 def test_of_equal_stake_the_oldest_is_replaced(tmp_path):
     world, _ = _full(tmp_path / "chain.db")
-    world.set_stake(NETUID, ADDRESS["Second"], 5)
-    world.advance(30)
-    assert world.register(NETUID, ADDRESS["Third"]) == 1
+    world.advance(7)
+    assert world.register(NETUID, ADDRESS["Third"], stake_rao=1) == 1  # younger than Second on uid 2, and of equal stake
+    world.advance(10)
+    assert world.register(NETUID, ADDRESS["Fourth"]) == 2
 
 
 def test_the_weights_of_a_validator_end_with_its_registration(tmp_path):
@@ -241,6 +247,7 @@ class _Clock:
 
 def test_blocks_close_as_the_clock_passes_and_never_reopen(tmp_path):
     clock = _Clock()
+    LocalWorld(tmp_path / "chain.db")
     chain = LocalChain(tmp_path / "chain.db", clock=clock)
     assert chain.head().number == 0
     clock.now += 11_999

@@ -78,6 +78,7 @@ def test_those_who_found_a_file_at_once_see_one_chain(tmp_path):
 
     def work() -> None:
         ready.wait()
+        LocalWorld(path)
         seen.append(LocalChain(path).block(0))
 
     threads = [threading.Thread(target=work) for _ in range(6)]
