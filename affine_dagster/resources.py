@@ -40,7 +40,7 @@ class SettingsResource(ConfigurableResource):  # type: ignore[type-arg]
     def scorer(self) -> str:
         """The version name of the present scoring settings."""
         settings = self.load()
-        return scorer_version(settings.scoring, settings.evaluation.environments)
+        return scorer_version(settings)
 
 
 class StoreResource(ConfigurableResource):  # type: ignore[type-arg]

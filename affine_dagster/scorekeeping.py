@@ -62,7 +62,7 @@ class ScoreKeeper:
     @cached_property
     def scorer(self) -> str:
         """The version under which rows are kept."""
-        return scorer_version(self.settings.scoring, self.settings.evaluation.environments)
+        return scorer_version(self.settings)
 
     def keep_integrity(self, epoch: int) -> pl.DataFrame:
         """Write and return the INTEGRITY rows of an epoch."""

@@ -210,10 +210,13 @@ SCORER_CODE = 1
 """Counts changes of the scoring code that change results; part of every scorer version."""
 
 
-def scorer_version(scoring: ScoringSettings, environments: tuple[str, ...]) -> str:
-    """The short name under which a scorer's rows are kept: digest of the scoring settings, the environments and the code.
+def scorer_version(settings: Settings) -> str:
+    """The short name under which a scorer's rows are kept: a digest of all that changes results, and of the code's count.
 
-    Returns 's' and ten hex digits; the alphabet is safe in partition keys and paths.
+    That is the scoring settings, the environments, and the evaluation settings that end a contest or an assay. Returns 's' and
+    ten hex digits; the alphabet is safe in partition keys and paths.
     """
-    text = f"{SCORER_CODE}|{scoring.model_dump_json()}|{','.join(environments)}"
+    evaluation = settings.evaluation
+    ends = (evaluation.max_tasks, evaluation.max_epochs, evaluation.assay_tasks, evaluation.coverage_floor)
+    text = f"{SCORER_CODE}|{settings.scoring.model_dump_json()}|{','.join(evaluation.environments)}|{ends}"
     return "s" + hashlib.blake2b(text.encode(), digest_size=5).hexdigest()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from affine_dagster.reasons import AffineError
-from affine_dagster.settings import ScoringSettings, Settings, load_settings, scorer_version
+from affine_dagster.settings import Settings, load_settings, scorer_version
 
 
 def _file(tmp_path: Path, text: str) -> Path:
@@ -55,9 +55,26 @@ def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert settings.store.url == str(tmp_path / "store")
 
 
-def test_a_scorer_version_changes_with_a_scoring_setting_and_with_nothing_else() -> None:
+def _with(section: str, **values: object) -> Settings:
     settings = Settings()
-    version = scorer_version(settings.scoring, settings.evaluation.environments)
-    assert version == scorer_version(ScoringSettings(), settings.evaluation.environments)
-    assert version != scorer_version(ScoringSettings(margin=0.021), settings.evaluation.environments)
-    assert version != scorer_version(settings.scoring, settings.evaluation.environments[:2])
+    return settings.model_copy(update={section: getattr(settings, section).model_copy(update=values)})
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("scoring", {"margin": 0.021}),
+        ("evaluation", {"environments": ("chain_sum", "bit_count")}),
+        ("evaluation", {"max_tasks": 7}),
+        ("evaluation", {"max_epochs": 7}),
+        ("evaluation", {"assay_tasks": 7}),
+        ("evaluation", {"coverage_floor": 0.5}),
+    ],
+)
+def test_a_scorer_version_changes_with_what_changes_results(section: str, values: dict[str, object]) -> None:
+    assert scorer_version(_with(section, **values)) != scorer_version(Settings())
+
+
+@pytest.mark.parametrize(("section", "values"), [("evaluation", {"processes": 9}), ("serving", {"threads": 9})])
+def test_a_scorer_version_does_not_change_with_how_it_is_run(section: str, values: dict[str, object]) -> None:
+    assert scorer_version(_with(section, **values)) == scorer_version(Settings())

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dagster import DagsterEventType, DagsterInstance, Definitions, EventLogEntry, RunRequest, build_sensor_context
+from dagster import DagsterEventType, DagsterInstance, Definitions, EventLogEntry, RunRequest, SensorEvaluationContext
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
 
 __all__ = ["Ticker"]
@@ -53,9 +53,18 @@ class Ticker:
             )
 
     def _requests(self, name: str) -> list[RunRequest]:
-        sensor = self.definitions.get_sensor_def(name)
-        with build_sensor_context(
-            instance=self.instance, cursor=self.cursors.get(name), definitions=self.definitions, sensor_name=name
+        repository = self.definitions.get_repository_def()
+        sensor = repository.get_sensor_def(name)
+        with SensorEvaluationContext(
+            instance_ref=self.instance.get_ref(),
+            last_tick_completion_time=None,
+            last_run_key=None,
+            cursor=self.cursors.get(name),
+            log_key=None,
+            repository_name=repository.name,
+            repository_def=repository,
+            sensor_name=name,
+            resources=repository.get_top_level_resources(),
         ) as context:
             data = sensor.evaluate_tick(context)
         self.cursors[name] = data.cursor if data.cursor is not None else self.cursors.get(name)

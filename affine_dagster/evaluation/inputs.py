@@ -40,7 +40,7 @@ def prior_epoch(tables: Tables, epoch: int, scorer: str) -> int | None:
 
 def plan_inputs(tables: Tables, settings: Settings, epoch: int) -> PlanInputs:
     """All that the plan of an epoch is made from. Raises as :func:`prior_epoch`, and ``missing_input`` for an absent table."""
-    scorer = scorer_version(settings.scoring, settings.evaluation.environments)
+    scorer = scorer_version(settings)
     before = prior_epoch(tables, epoch, scorer)
     known = -1 if before is None else before
     return PlanInputs(

@@ -91,7 +91,7 @@ def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
 
 
 def _scorer(settings: Settings) -> str:
-    return scorer_version(settings.scoring, settings.evaluation.environments)
+    return scorer_version(settings)
 
 
 @dataclass(frozen=True)

@@ -201,4 +201,5 @@ def _print(event: JobEvent) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    # everything is committed by now: the engine's own orderly shutdown would only take seconds
+    os._exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

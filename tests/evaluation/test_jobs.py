@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from evaluation_parts import EPOCH, FakeEngine, World, make_world, planned
 
+from affine_dagster.environments.registry import environments
 from affine_dagster.evaluation.events import JobEvent
 from affine_dagster.evaluation.job import EvaluationJob
 from affine_dagster.evaluation.jobs import LocalProcesses
@@ -27,8 +28,6 @@ from affine_dagster.reasons import REASONS, Fault
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    from affine_dagster.environments.registry import environments
-
     made = make_world(tmp_path)
     made.environments = {family.name: family for family in environments(("chain_sum", "bit_count"))}
     made.freeze_tasks()
@@ -115,10 +114,21 @@ def test_an_interrupted_launcher_leaves_no_process_and_keeps_the_rows(world: Wor
 
     def interrupt(event: JobEvent) -> None:
         started.extend(children())
+        for pid in started:
+            os.kill(pid, signal.SIGSTOP)  # so that it cannot end by itself
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        processes(world).run([rows], interrupt)
+    def too_long(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    standing = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(20)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            processes(world).run([rows], interrupt)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, standing)
     assert started
     assert children() == []
     for pid in started:
@@ -135,12 +145,14 @@ def test_a_worker_beyond_its_wall_limit_is_killed(world: World) -> None:
 
 def test_a_worker_ends_itself_at_its_wall_limit_when_nobody_is_left_to_end_it(tmp_path: Path) -> None:
     """Case K10: a client that times out leaves no process behind; the worker owns its lifetime."""
-    world = make_world(tmp_path, job_seconds=0.001, attempts=1)
-    from affine_dagster.environments.registry import environments
-
+    world = make_world(tmp_path, job_seconds=0.2, attempts=1)
     world.environments = {family.name: family for family in environments(("chain_sum", "bit_count"))}
     world.freeze_tasks()
-    (outcome,) = processes(world).run([missing(world)], lambda event: None)
+    model = world.publish("stuck")
+    access = world.settings.hub.path / model["repo"] / f"{model['revision']}.access.json"
+    access.unlink()
+    os.mkfifo(access)  # whoever reads it waits for ever
+    (outcome,) = processes(world).run(world.jobs(planned(model)), lambda event: None)
     assert (outcome.reason, outcome.detail.split(";")[0]) == ("worker_lost", f"ended by signal {signal.SIGALRM.value}")
 
 

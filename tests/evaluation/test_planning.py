@@ -109,7 +109,7 @@ def test_in_the_first_epoch_genesis_is_the_incumbent_and_is_assayed() -> None:
     (challenger,) = rows(plan, role="challenger")
     assert challenger["opponents"] == [digest("genesis-0")]
     assert (challenger["first_task"], challenger["tasks"], challenger["task_epoch"]) == (0, 1000, EPOCH)
-    assert plan["scorer"].unique().to_list() == [scorer_version(SETTINGS.scoring, SETTINGS.evaluation.environments)]
+    assert plan["scorer"].unique().to_list() == [scorer_version(SETTINGS)]
 
 
 def test_without_a_challenger_no_incumbent_runs() -> None:
@@ -325,7 +325,7 @@ def test_a_day_never_spends_more_than_the_daily_alpha(owners: list[str], slots: 
 
 def test_the_inputs_of_a_plan_are_the_newest_closed_state_of_the_present_scorer(tmp_path: Path) -> None:
     tables = Tables(Store(str(tmp_path)))
-    scorer = scorer_version(SETTINGS.scoring, SETTINGS.evaluation.environments)
+    scorer = scorer_version(SETTINGS)
     assert plan_inputs(tables, SETTINGS, 3).frontier is None
     for epoch in (1, 2, 3):
         tables.write(FRONTIER, epoch, table(FRONTIER, [member(genesis()) | {"epoch": epoch}]), scorer)

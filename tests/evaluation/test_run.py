@@ -138,20 +138,34 @@ def test_an_answer_that_only_one_model_never_gives_is_a_zero_in_the_end(world: W
     assert world.ledger.rollouts(EPOCH).equals(before)
 
 
-def test_a_challenger_goes_on_with_the_evidence_of_earlier_epochs(world: World) -> None:
-    base, new = world.publish("base"), world.publish("new")
+def before(world: World, new: dict[str, Any], base: dict[str, Any], state: str, bins: list[tuple[int, int]]) -> None:
+    """What an earlier epoch knows of a pair, two tasks of it missing."""
     pair = {"epoch": 6, "challenger": new["weights_digest"], "incumbent": base["weights_digest"]}
+    histogram = [{"bin": at, "count": number} for at, number in bins]
     evidence = [
-        dict.fromkeys(EVIDENCE.schema.names()) | pair | {
-            "environment": name, "tasks": 500, "missing": 2, "histogram": [{"bin": 0, "count": 400}, {"bin": 1000, "count": 98}],
-        }
+        dict.fromkeys(EVIDENCE.schema.names()) | pair | {"environment": name, "tasks": 500, "missing": 2, "histogram": histogram}
         for name in NAMES
     ]
     contest = dict.fromkeys(CONTESTS.schema.names()) | pair | {
-        "state": "undecided", "reason": "undecided", "strict": False, "tasks": 500, "epochs": 2, "alpha": 0.01, "discordance": 0.2,
+        "state": state, "reason": state, "strict": False, "tasks": 500, "epochs": 2, "alpha": 0.01, "discordance": 0.2,
     }
     world.tables.write(EVIDENCE, 6, EVIDENCE.frame(evidence), "s1")
     world.tables.write(CONTESTS, 6, CONTESTS.frame([contest]), "s1")
+
+
+def test_a_win_of_an_earlier_epoch_stands(world: World) -> None:
+    """The pair won before; what it would say now does not matter, and the challenger does not run for it."""
+    base, new = world.publish("base"), world.publish("new")
+    before(world, new, base, "won", [(0, 20)])
+    row = planned(new, "challenger", opponents=[base["weights_digest"]], prior_epoch=6, scorer="s1")
+    world.plan(planned(base, prior_epoch=6, scorer="s1"), row)
+    run(world, InProcess(world))
+    assert world.ledger.rewards(EPOCH).filter(weights_digest=new["weights_digest"]).height == 20
+
+
+def test_a_challenger_goes_on_with_the_evidence_of_earlier_epochs(world: World) -> None:
+    base, new = world.publish("base"), world.publish("new")
+    before(world, new, base, "undecided", [(0, 400), (1000, 98)])
     row = planned(new, "challenger", opponents=[base["weights_digest"]], prior_epoch=6, scorer="s1")
     (job,) = world.jobs(row)
     assert job.contest is not None
