@@ -1,7 +1,7 @@
 """The evaluation plan: who runs against whom on how many tasks in an epoch, at which alpha, and who does not run and why.
 
 A pure function of frames and settings; the caller freezes the result, so that a re-run of the epoch runs the same. What must
-not go in: writing tables, running anything, and the arithmetic of a contest (``scoring/``).
+not go in: reading or writing tables (``inputs.py``), running anything, and the arithmetic of a contest (``scoring/``).
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ import polars as pl
 
 from affine_dagster.evaluation.owners import OwnerBook
 from affine_dagster.evaluation.tasksets import ASSAY, CONTEST
-from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.contest import ContestRule
 from affine_dagster.scoring.histogram import Histogram
 from affine_dagster.settings import Settings, scorer_version
-from affine_dagster.store import Tables
-from affine_dagster.tables import ADMISSIONS, CONTESTS, EPOCHS, EVIDENCE, FINGERPRINTS, FRONTIER, KINSHIP, PLAN, SUBMISSIONS
+from affine_dagster.tables import PLAN
 
-__all__ = ["PlanInputs", "make_plan", "plan_inputs"]
+__all__ = ["PlanInputs", "make_plan"]
 
 _MIN_PAIR_TASKS = 200
 _MIN_DISCORDANCE = 0.05
@@ -52,25 +50,6 @@ class PlanInputs:
     plans: pl.DataFrame
 
 
-def plan_inputs(tables: Tables, settings: Settings, epoch: int) -> PlanInputs:
-    """What the tables hold for the plan of an epoch. The prior state is the newest one under the present scoring settings.
-
-    Raises ``scorer_without_history`` where earlier epochs have a frontier, but none under the present scoring settings.
-    """
-    scorer = _scorer(settings)
-    prior = tables.newest_before(FRONTIER, epoch, scorer)
-    if prior is None and any(tables.newest_before(FRONTIER, epoch, other) is not None for other in tables.scorers(FRONTIER)):
-        raise AffineError("scorer_without_history", f"scorer {scorer}, epoch {epoch}")
-    until = -1 if prior is None else prior
-    return PlanInputs(
-        epoch=epoch, prior_epoch=prior, epochs=tables.until(EPOCHS, epoch), submissions=tables.until(SUBMISSIONS, epoch),
-        admissions=tables.until(ADMISSIONS, epoch), fingerprints=tables.until(FINGERPRINTS, epoch),
-        kinship=tables.until(KINSHIP, epoch), frontier=None if prior is None else tables.need(FRONTIER, prior, scorer),
-        contests=tables.until(CONTESTS, until, scorer), evidence=tables.until(EVIDENCE, until, scorer),
-        plans=tables.until(PLAN, epoch, inclusive=False),
-    )
-
-
 def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
     """The epoch's plan (PLAN), in the order: incumbents, challengers by age, those not run, assays.
 
@@ -81,17 +60,13 @@ def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
     books = _Books.of(inputs)
     incumbents = _incumbents(inputs)
     challengers = list(_challengers(inputs, settings, books, [row["weights_digest"] for row in incumbents]))
-    common = {"epoch": inputs.epoch, "prior_epoch": inputs.prior_epoch, "scorer": _scorer(settings)}
+    common = {"epoch": inputs.epoch, "prior_epoch": inputs.prior_epoch, "scorer": scorer_version(settings)}
     rows: list[dict[str, Any]] = []
     if any(row["planned"] for row in challengers):
         rows += [_incumbent_row(row, inputs.epoch, settings) for row in incumbents]
     rows += sorted(challengers, key=lambda row: not row["planned"])
     rows += _assays(inputs, settings)
     return PLAN.frame(row | common for row in rows)
-
-
-def _scorer(settings: Settings) -> str:
-    return scorer_version(settings)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,11 +11,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from affine_dagster.evaluation.planning import PlanInputs, make_plan, plan_inputs
-from affine_dagster.reasons import AffineError
+from affine_dagster.evaluation.planning import PlanInputs, make_plan
 from affine_dagster.scoring.bets import try_alpha
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings, scorer_version
-from affine_dagster.store import Store, Tables
 from affine_dagster.tables import (
     ADMISSIONS,
     CONTESTS,
@@ -321,23 +318,3 @@ def test_a_day_never_spends_more_than_the_daily_alpha(owners: list[str], slots: 
     chosen = with_settings(owner_slots=slots)
     plan = make_plan(inputs(*models), chosen)
     assert sum(plan["alpha"].drop_nulls().to_list()) <= chosen.scoring.alpha_daily
-
-
-def test_the_inputs_of_a_plan_are_the_newest_closed_state_of_the_present_scorer(tmp_path: Path) -> None:
-    tables = Tables(Store(str(tmp_path)))
-    scorer = scorer_version(SETTINGS)
-    assert plan_inputs(tables, SETTINGS, 3).frontier is None
-    for epoch in (1, 2, 3):
-        tables.write(FRONTIER, epoch, table(FRONTIER, [member(genesis()) | {"epoch": epoch}]), scorer)
-    found = plan_inputs(tables, SETTINGS, 3)
-    assert found.prior_epoch == 2
-    assert found.frontier is not None
-    assert found.frontier["epoch"].to_list() == [2]
-
-
-def test_a_new_scorer_needs_its_own_history_first(tmp_path: Path) -> None:
-    tables = Tables(Store(str(tmp_path)))
-    tables.write(FRONTIER, 1, table(FRONTIER, [member(genesis()) | {"epoch": 1}]), "sold")
-    with pytest.raises(AffineError, match="scorer_without_history"):
-        plan_inputs(tables, SETTINGS, 2)
-    assert plan_inputs(tables, SETTINGS, 1).prior_epoch is None
