@@ -76,6 +76,12 @@ class ChainResource(ConfigurableResource):  # type: ignore[type-arg]
         return LocalChain(settings.chain.path, validator_hotkey(settings.chain))
 
 
+    def validator_address(self) -> str | None:
+        """The validator's hotkey, as an address; None where ``chain.hotkey_file`` is not set."""
+        hotkey = validator_hotkey(self.settings.load().chain)
+        return None if hotkey is None else hotkey.ss58_address
+
+
 class HubResource(ConfigurableResource):  # type: ignore[type-arg]
     """The model hub."""
 

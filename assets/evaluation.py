@@ -87,7 +87,7 @@ def evaluation_assets(names: Sequence[str]) -> AssetsDefinition:
             epoch_of(context),
             chosen,
             evaluation.jobs(),
-            progress=lambda event: context.log.info(str(event)),
+            progress=lambda event: context.log.info(str(event)) if event.event != "batch" or event.done == event.of else None,
         )
         for name in chosen:
             yield _result(name, summary.environment(name), settings.load().evaluation.coverage_floor)

@@ -21,7 +21,8 @@ def weight_submission(
     if newest is not None and epoch < newest:
         made = skip_weights(epoch, attempt, scorer, message=f"epoch {newest} is the newest with weights")
     else:
-        made = send_weights(chain.open_as_validator(), settings.load(), tables.need(WEIGHTS, epoch, scorer), epoch, attempt, scorer)
+        weights, sender = tables.need(WEIGHTS, epoch, scorer), chain.validator_address()
+        made = send_weights(chain.open_as_validator(), settings.load(), weights, epoch, attempt, scorer, hotkey=sender)
     tables.write(WEIGHT_SUBMISSIONS, epoch, made if earlier is None else earlier.vstack(made))
     row = made.row(0, named=True)
     columns = ["attempt", "class", "reason", "message", "block", "extrinsic_id", "mode", "uids", "values", "dropped_hotkeys"]

@@ -3,7 +3,6 @@
 from dagster import AssetKey, AssetObservation, DefaultSensorStatus, RunRequest, SensorDefinition, SensorResult, SkipReason, sensor
 from dagster import SensorEvaluationContext as Context
 
-from affine_dagster.chain.keys import validator_hotkey
 from affine_dagster.chain.sending import weights_age
 from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
 from affine_dagster.store import epoch_name
@@ -37,10 +36,10 @@ def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
         values = settings.load()
         opened = chain.open()
         head = opened.head().number
-        hotkey = validator_hotkey(values.chain)
+        hotkey = chain.validator_address()
         if hotkey is None:
             return SkipReason("chain.hotkey_file is not set: this installation sends no weights")
-        age = weights_age(opened, values.chain.netuid, hotkey.ss58_address)
+        age = weights_age(opened, values.chain.netuid, hotkey)
         limit = values.weights.stale_tempos * opened.subnet(values.chain.netuid, block=head).tempo
         if age is not None and age <= limit:
             return SkipReason(f"weights are {age} blocks old; the alarm is at {limit}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -9,39 +13,64 @@ from affine_dagster.leaderboard.snapshot import EnvironmentScore, LeaderboardMod
 
 __all__ = ["print_board"]
 
+FULL_WIDTH = 150
+"""Characters that four environments and the verdict need side by side."""
+
 _COLOURS = {"accepted": "green", "genesis": "blue", "copy": "red", "rejected": "red", "regressed": "yellow", "futile": "yellow"}
 
 
 def print_board(snapshot: LeaderboardSnapshot, console: Console | None = None) -> None:
-    """Print a snapshot: models, per-environment score with interval and n, state, reason, credit, weight; then what each may do."""
+    """Print a snapshot: models, per-environment score with interval and n, state, reason, credit, weight.
+
+    A terminal that is too narrow for one table gets two, so that nothing is cut; output that is no terminal is as wide as it needs.
+    """
     console = console or Console()
-    table = Table(title=f"Epoch {snapshot.epoch} (block {snapshot.boundary_block}, rule {snapshot.rule}, scorer {snapshot.scorer})")
+    if not console.is_terminal:
+        console = Console(file=console.file, width=FULL_WIDTH)
+    scores = [_Column(name.replace("_", " "), right=True) for name in snapshot.environments]
+    verdict = [_Column("state"), _Column("reason"), _Column("credit", right=True), _Column("weight", right=True)]
+    title = f"Epoch {snapshot.epoch} (block {snapshot.boundary_block}, rule {snapshot.rule}, scorer {snapshot.scorer})"
+    if console.width >= FULL_WIDTH:
+        console.print(_table(title, [*scores, *verdict], [(model, [*_scores(model), *_verdict(model)]) for model in snapshot.models]))
+    else:
+        console.print(_table(title, scores, [(model, _scores(model)) for model in snapshot.models]))
+        console.print(_table("", verdict, [(model, _verdict(model)) for model in snapshot.models]))
+    for share in snapshot.weights:
+        if share.burn and share.weight:
+            console.print(f"burned: {share.weight / 65535:.1%} to {share.hotkey} ({share.reason})")
+    console.print("score: mean reward, its confidence sequence and n tasks; weight: share of the vector", markup=False)
+
+
+@dataclass(frozen=True)
+class _Column:
+    name: str
+    right: bool = False
+
+
+def _table(title: str, columns: Sequence[_Column], rows: Sequence[tuple[LeaderboardModel, Sequence[str]]]) -> Table:
+    table = Table(title=title or None, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("model", no_wrap=True)
-    for environment in snapshot.environments:
-        table.add_column(environment.replace("_", " "), justify="right", no_wrap=True)
-    for name in ("state", "reason"):
-        table.add_column(name, overflow="fold")
-    for name in ("credit", "weight"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for model in snapshot.models:
-        table.add_row(*_cells(model))
-    console.print(table)
-    burned = [share for share in snapshot.weights if share.burn and share.weight]
-    for share in burned:
-        console.print(f"burned: {share.weight / 65535:.1%} to {share.hotkey} ({share.reason})")
-    console.print("score: mean reward [lower, upper] of its confidence sequence, n tasks; weight: share of the vector")
+    for column in columns:
+        table.add_column(column.name, justify="right" if column.right else "left", no_wrap=column.right)
+    for model, cells in rows:
+        table.add_row(model.repo or model.submission_id, *cells)
+    return table
 
 
-def _cells(model: LeaderboardModel) -> list[str]:
+def _scores(model: LeaderboardModel) -> list[str]:
+    return [_score(entry) for entry in model.scores]
+
+
+def _verdict(model: LeaderboardModel) -> list[str]:
     colour = _COLOURS.get(model.state)
     state = f"[{colour}]{model.state}[/{colour}]" if colour else model.state
-    why = model.reason + (f" of {model.peer}" if model.peer and model.state == "copy" else "")
+    why = model.reason.replace("_", " ") + (f" of {model.peer}" if model.peer and model.state == "copy" else "")
     credit = "" if model.credit is None else f"{model.credit:.4f}"
     weight = "" if model.weight is None else f"{model.weight / 65535:.1%}"
-    return [model.repo or model.submission_id, *(_score(entry) for entry in model.scores), state, why, credit, weight]
+    return [state, why, credit, weight]
 
 
 def _score(score: EnvironmentScore) -> str:
     if score.mean is None or score.lower is None or score.upper is None:
         return "-"
-    return f"{score.mean:.2f} \\[{score.lower:.2f}, {score.upper:.2f}]\nn {score.n}"
+    return f"{score.mean:.2f} ({score.lower:.2f}–{score.upper:.2f})\nn {score.n}"
