@@ -32,9 +32,9 @@ class _Section(BaseModel):
 class ChainSettings(_Section):
     """Where the chain is and which subnet is ours."""
 
-    kind: Literal["local"] = "local"
-    path: Path = Path("var/chain.db")
-    netuid: int = Field(default=120, ge=0, le=65535)
+    kind: Literal["local"] = Field(default="local", description="local: the development chain on SQLite")
+    path: Path = Field(default=Path("var/chain.db"), description="the development chain's file")
+    netuid: int = Field(default=120, ge=0, le=65535, description="our subnet")
     beacon_lag_blocks: int = Field(default=3, ge=1, description="blocks after the commit cutoff whose hash seeds the tasks")
     first_epoch: int | None = Field(default=None, ge=0, description="first epoch that is run; None: the newest closed one at the start")
     undecodable_limit: float = Field(default=0.9, gt=0, le=1, description="share of undecodable commitments above which the refresh aborts")
@@ -45,49 +45,55 @@ class ChainSettings(_Section):
 class HubSettings(_Section):
     """Where models come from."""
 
-    kind: Literal["local"] = "local"
-    path: Path = Path("var/hub")
-    cache: Path = Path("var/hub_cache")
+    kind: Literal["local"] = Field(default="local", description="local: a folder of repositories with immutable revisions")
+    path: Path = Field(default=Path("var/hub"), description="the local hub's folder")
+    cache: Path = Field(default=Path("var/hub_cache"), description="where fetched revisions are kept; job files lie beside it")
     grace_epochs: int = Field(default=2, ge=0, description="epochs during which an unknown revision is deferred, not refused")
 
 
 class StoreSettings(_Section):
     """Where ledger, tables and published snapshots lie: a folder now; a URL with the production issue."""
 
-    url: str = "var/store"
+    url: str = Field(default="var/store", description="root of ledger, tables and published snapshots")
 
 
 class AdmissionSettings(_Section):
     """What may enter."""
 
-    architectures: tuple[str, ...] = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "MistralForCausalLM")
+    architectures: tuple[str, ...] = Field(
+        default=("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "MistralForCausalLM"),
+        description="architectures that may enter",
+    )
     max_header_bytes: int = Field(default=100_000_000, ge=1024, description="safetensors' own limit on a header, bytes")
     max_model_bytes: int = Field(default=80 * 2**30, ge=1, description="sum of the weights files, bytes")
     max_file_bytes: int = Field(default=64 * 2**20, ge=1, description="any file that is not weights, bytes")
     templates: Literal["genesis", "any"] = Field(default="genesis", description="genesis: the chat template must equal a genesis model's")
     probe_seconds: float = Field(default=20.0, gt=0, description="wall limit of the child process that loads tokenizer and template")
-    probe_memory_bytes: int = Field(default=2 * 2**30, ge=2**28)
+    probe_memory_bytes: int = Field(default=2 * 2**30, ge=2**28, description="memory limit of that process")
     max_deferrals: int = Field(default=6, ge=1, description="epochs a submission may be deferred in a row")
 
 
 class ServingSettings(_Section):
     """How a model is run. All sampling parameters come from here, none from submitted files."""
 
-    engine: Literal["transformers"] = "transformers"
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    threads: int = Field(default=1, ge=1)
+    engine: Literal["transformers"] = Field(default="transformers", description="what runs the models")
+    dtype: Literal["float32", "bfloat16"] = Field(default="float32", description="number format of the weights in memory")
+    threads: int = Field(default=1, ge=1, description="threads of one evaluation process; results may depend on it")
     batch_size: int = Field(default=256, ge=1, description="prompts generated at once")
-    max_new_tokens: int = Field(default=24, ge=1)
+    max_new_tokens: int = Field(default=24, ge=1, description="answer tokens, at most")
     max_model_length: int = Field(default=256, ge=8, description="prompt and answer, tokens")
     temperature: float = Field(default=0.0, ge=0, description="0: greedy")
-    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the sampling; unused when greedy")
 
 
 class EvaluationSettings(_Section):
     """Who runs on how much."""
 
     environments: tuple[str, ...] = Field(
-        default=("number_sorting", "spell_backward", "chain_sum", "bit_count"), min_length=1, max_length=16
+        default=("number_sorting", "spell_backward", "chain_sum", "bit_count"),
+        min_length=1,
+        max_length=16,
+        description="families that models run on; each is an asset and a coordinate of the frontier",
     )
     batch_tasks: int = Field(default=50, ge=1, description="tasks an environment between two looks at the evidence")
     tasks_per_epoch: int = Field(default=1000, ge=1, description="contest tasks an environment in one epoch")
@@ -106,28 +112,28 @@ class EvaluationSettings(_Section):
 class GenesisModel(_Section):
     """A model that was there first."""
 
-    repo: str
-    revision: Hex40
+    repo: str = Field(description="repository on the hub")
+    revision: Hex40 = Field(description="its immutable revision")
 
 
 class ScoringSettings(_Section):
     """Everything that the scorer's version depends on (DESIGN section 4)."""
 
-    rule: Literal["frontier_credits"] = "frontier_credits"
+    rule: Literal["frontier_credits"] = Field(default="frontier_credits", description="the rule that pays")
     margin: float = Field(default=0.02, ge=0, lt=0.1, description="m: the gain that wins, in reward")
     tolerance: float = Field(default=0.05, gt=0, lt=1, description="tau: worse by less than this is not worse")
     gain: float = Field(default=0.06, gt=0, lt=1, description="D1: the gain worth finding")
     alpha_daily: Probability = Field(default=0.01, description="false wins a day, whole subnet")
     owner_slots: int = Field(default=200, ge=1, description="owners a day that get a share of alpha")
     day_blocks: int = Field(default=7200, ge=1, description="blocks a day at 12 s")
-    alpha_not_worse: Probability = 0.01
-    futile_at: float = Field(default=9.0, gt=1)
+    alpha_not_worse: Probability = Field(default=0.01, description="error of calling a worse model not worse, a pair and environment")
+    futile_at: float = Field(default=9.0, gt=1, description="evidence against a gain worth finding at which a challenger stops")
     discordance: Probability = Field(default=0.3, description="q_plan when no earlier epoch tells; err high")
     assay_alpha: Probability = Field(default=0.05, description="two-sided miscoverage of an assay's interval, an environment")
     grid: int = Field(default=100, ge=10, le=1000, description="1/epsilon: steps of the credit grid in [0, 1]")
-    half_life_blocks: int = Field(default=14 * 7200, ge=1)
+    half_life_blocks: int = Field(default=14 * 7200, ge=1, description="blocks in which a credit halves")
     target_credit: float = Field(default=0.0, ge=0, description="hypervolume at which nothing is burned; 0 = off")
-    genesis: tuple[GenesisModel, ...] = ()
+    genesis: tuple[GenesisModel, ...] = Field(default=(), description="models that were there first, in order")
 
     @model_validator(mode="after")
     def _gain_above_margin(self) -> ScoringSettings:
@@ -139,9 +145,9 @@ class ScoringSettings(_Section):
 class WeightSettings(_Section):
     """How weights are sent."""
 
-    dry_run: bool = False
+    dry_run: bool = Field(default=False, description="record what would be sent, send nothing")
     burn_hotkey: str | None = Field(default=None, description="None: the subnet owner's hotkey at the snapshot")
-    version_key: int = Field(default=0, ge=0)
+    version_key: int = Field(default=0, ge=0, description="the subnet's version key")
     stale_tempos: int = Field(default=2, ge=1, description="tempos without sent weights that raise the alarm")
 
 
@@ -189,7 +195,7 @@ def load_settings(path: Path | None) -> Settings:
         settings = Settings(**values)  # type: ignore[arg-type]
     except ValidationError as error:
         lines = "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
-        raise AffineError("bad_settings", f"{path or 'environment'}: {lines}") from error
+        raise AffineError("bad_settings", f"{path or 'environment'}: {lines}") from None  # it says all that pydantic says
     return settings if path is None else _anchored(settings, path.resolve().parent)
 
 

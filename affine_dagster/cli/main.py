@@ -63,6 +63,16 @@ def ui(home: Path, port: int) -> None:
     run_ui(home, port=port)
 
 
+@main.command("run-epochs")
+@click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
+def run_epochs(home: Path) -> None:
+    """Run the epochs that have closed on a world's chain and are not finished, in this process."""
+    from affine_dagster.cli.validator import run_epochs as run
+    from affine_dagster.league.world import open_world
+
+    run(open_world(home), said=click.echo)
+
+
 @main.command()
 @click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
 def show(home: Path) -> None:
@@ -84,6 +94,15 @@ def check_settings(path: Path) -> None:
     from affine_dagster.settings import load_settings
 
     click.echo(load_settings(path).model_dump_json(indent=1))
+
+
+@main.command()
+@click.argument("name", type=click.Choice(["settings", "reasons"]))
+def page(name: str) -> None:
+    """Print a reference page in Markdown."""
+    from affine_dagster.cli.pages import PAGES
+
+    click.echo(PAGES[name](), nl=False)
 
 
 def default_cache() -> Path:

@@ -68,4 +68,4 @@ def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None
 def _run(program: str, world: World, port: int) -> None:
     command = [str(Path(sys.executable).parent / program), *(["dev"] if program == "dagster" else [])]
     command += ["-w", str(PROJECT / "workspace.yaml"), "-p", str(port)]
-    subprocess.run(command, env={**os.environ, **dagster_environment(world)}, cwd=PROJECT, check=False)  # noqa: S603 - our own venv
+    subprocess.run(command, env={**os.environ, **dagster_environment(world)}, cwd=world.home, check=False)  # noqa: S603 - our own venv
