@@ -19,6 +19,7 @@ from dagster import (
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
+from affine_dagster.environments.registry import environments as registered
 from affine_dagster.resources import (
     ChainResource,
     EvaluationResource,
@@ -72,6 +73,7 @@ def build_defs(settings_path: str | None = None, **overrides: Resource) -> Defin
     path = os.environ.get(SETTINGS_VARIABLE, "") if settings_path is None else settings_path
     resources = default_resources(path) | overrides
     environments = SettingsResource(path=path).load().evaluation.environments
+    registered(environments)
     scoring = scoring_assets(environments)
     return Definitions(
         assets=[
