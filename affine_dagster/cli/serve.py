@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import FrameType
 
 import click
 
 from affine_dagster.league.make import make_league
 from affine_dagster.league.recipes import DEMO
 from affine_dagster.league.world import DEMO_SCENARIO, World, make_world, open_world, produce_blocks
+from affine_dagster.reasons import AffineError
 
 __all__ = ["dagster_environment", "prepare_home", "run_dev", "run_ui"]
 
@@ -26,7 +29,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 def prepare_home(world: World) -> Path:
     """The world's DAGSTER_HOME with the project's dagster.yaml in it."""
     world.dagster_home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(PROJECT / "dagster.yaml", world.dagster_home / "dagster.yaml")
+    shutil.copyfile(_project_file("dagster.yaml"), world.dagster_home / "dagster.yaml")
     return world.dagster_home
 
 
@@ -66,6 +69,25 @@ def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None
 
 
 def _run(program: str, world: World, port: int) -> None:
+    """Run one of Dagster's programs until it ends; an interrupt or a termination of this process reaches it, and is waited for."""
     command = [str(Path(sys.executable).parent / program), *(["dev"] if program == "dagster" else [])]
-    command += ["-w", str(PROJECT / "workspace.yaml"), "-p", str(port)]
-    subprocess.run(command, env={**os.environ, **dagster_environment(world)}, cwd=world.home, check=False)  # noqa: S603 - our own venv
+    command += ["-w", str(_project_file("workspace.yaml")), "-p", str(port)]
+    environment = {**os.environ, **dagster_environment(world)}
+    with subprocess.Popen(command, env=environment, cwd=world.home) as child:  # noqa: S603 - our own venv
+
+        def pass_on(number: int, _: FrameType | None) -> None:
+            child.send_signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            child.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _project_file(name: str) -> Path:
+    path = PROJECT / name
+    if not path.is_file():
+        raise AffineError("missing_input", f"{path}: this command needs a checkout of the project, not only the installed package")
+    return path
