@@ -16,7 +16,7 @@ from affine_dagster.tables import COMMITMENTS, NEURONS
 
 NETUID = 120
 SETTINGS = ChainSettings(netuid=NETUID)
-REVISION = "0123456789abcdef0123456789abcdef01234567"
+REVISION = "0123456789abcdef0123456789abcdef01234567"  # pragma: allowlist secret
 GOOD = json.dumps({"model": "owner/name", "revision": REVISION}).encode()
 
 

@@ -12,7 +12,7 @@ from affine_dagster.chain.keys import hotkey_from_seed, hotkey_from_uri, is_addr
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import ChainSettings
 
-ALICE = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"
+ALICE = "5GrwvaEF5zXb26Fz9rcQpDWS57CtERHpNehXCPcNoHGKutQY"  # pragma: allowlist secret
 SEED = "0x" + "11" * 32
 
 
@@ -74,7 +74,10 @@ def test_without_a_file_there_is_no_key():
 
 @pytest.mark.parametrize(
     "content",
-    ["", "   ", "correct horse battery staple", "0x" + "zz" * 32, '{"secretPhrase": "correct horse"}', '{"secretSeed": 5', "x" * 5000],
+    [
+        "", "   ", "correct horse battery staple", "0x" + "zz" * 32, '{"secretSeed": 5', "x" * 5000,
+        '{"secretPhrase": "correct horse"}',  # pragma: allowlist secret
+    ],
 )
 def test_a_file_that_holds_no_key_is_named_and_never_quoted(tmp_path, content):
     path = tmp_path / "hotkey"

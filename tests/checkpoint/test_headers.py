@@ -45,7 +45,7 @@ def test_names_types_shapes_and_places_are_read() -> None:
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "lfs_pointer"),
         (b"", "empty_file"),
         (b"<!DOCTYPE html><html><body>Not found</body></html>", "not_a_weights_file"),
-        (b"\x80\x04\x95abcdefghijklmnopqrstuvwxyz", "not_a_weights_file"),
+        (b"\x80\x04\x95abcdefghijklmnopqrstuvwxyz", "not_a_weights_file"),  # pragma: allowlist secret
         (b"abc", "not_a_weights_file"),
     ],
 )
