@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := .ci/locks/development.txt
 export PYTHONHASHSEED ?= 0
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-services check dev bench lock clean
 
