@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["Figure", "Spent", "median_of", "share_of", "spent", "variables"]
+__all__ = ["Figure", "Spent", "cpu_seconds", "median_of", "share_of", "spent", "variables"]
 
 _Z = statistics.NormalDist().inv_cdf(0.975)
 
@@ -80,20 +80,20 @@ class Spent:
     cpu: float = 0.0
 
 
-def _now() -> tuple[float, float]:
+def cpu_seconds() -> float:
+    """Processor seconds so far, of this process and of its children that have ended."""
     times = os.times()
-    return time.perf_counter(), times.user + times.system + times.children_user + times.children_system
+    return times.user + times.system + times.children_user + times.children_system
 
 
 @contextmanager
 def spent() -> Iterator[Spent]:
     """The time that the block takes, known after it."""
-    taken, (wall, cpu) = Spent(), _now()
+    taken, wall, cpu = Spent(), time.perf_counter(), cpu_seconds()
     try:
         yield taken
     finally:
-        ended_wall, ended_cpu = _now()
-        taken.wall, taken.cpu = ended_wall - wall, ended_cpu - cpu
+        taken.wall, taken.cpu = time.perf_counter() - wall, cpu_seconds() - cpu
 
 
 @contextmanager
