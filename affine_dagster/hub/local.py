@@ -95,12 +95,17 @@ class LocalHub:
             raise AffineError("hub_unavailable", f"{repo}@{revision} {name}: {error.strerror}") from error
 
     def folder(self, repo: str, revision: str, names: Sequence[str]) -> Path:
-        """See ``Hub.folder``: hard links where the file system has them, else copies. Raises as :meth:`read`."""
-        source = self._open(repo, revision)
+        """See ``Hub.folder``: hard links where the file system has them, else copies. Raises as :meth:`read`.
+
+        What was fetched once stays, even where the repository was closed or removed since: who withdraws a model that others are
+        compared with could else stop every contest and every assay against it.
+        """
+        check_repo(repo)
         wanted = sorted({check_file_name(name) for name in names})
-        target = self.cache / repo / f"{revision}-{blake3(chr(0).join(wanted).encode()).hexdigest()[:16]}"
+        target = self.cache / repo / f"{check_revision(revision)}-{blake3(chr(0).join(wanted).encode()).hexdigest()[:16]}"
         if target.is_dir():
             return target
+        source = self._open(repo, revision)
         paths = {name: _member(source, name) for name in wanted}
         try:
             with _Staging(self.cache / ".staging") as staged:

@@ -97,6 +97,21 @@ def test_a_gated_revision_is_known_but_closed(hub: LocalHub, source: Path) -> No
     assert code(error) == "gated"
 
 
+@pytest.mark.parametrize("how", ["gated", "removed"])
+def test_what_was_fetched_stays_when_its_owner_withdraws_it(hub: LocalHub, source: Path, how: str) -> None:
+    """An incumbent's owner must not stop every contest against it by closing the repository."""
+    revision = hub.publish(REPO, source)
+    fetched = hub.folder(REPO, revision, ["config.json"])
+    if how == "gated":
+        hub.publish_at(REPO, source, Access(gated=True))
+    else:
+        (hub.root / REPO / revision).rename(hub.root.parent / "gone")
+    assert hub.folder(REPO, revision, ["config.json"]) == fetched
+    assert (fetched / "config.json").read_text() == "{}"
+    with pytest.raises(AffineError):
+        hub.folder(REPO, revision, ["sub/weights.bin"])
+
+
 def test_a_hidden_revision_is_found_from_its_tick_on(tmp_path: Path, source: Path) -> None:
     """H22: 404, then 200 some time later."""
     tick = 4
