@@ -22,7 +22,7 @@ def admissions(
     """Admitted, rejected or deferred, each with its reason; deferred submissions come again next epoch."""
     tables, epoch = store.tables(), epoch_of(context)
     opened, values = hub.open(), settings.load()
-    earlier = tables.until(ADMISSIONS, epoch, inclusive=False)
+    earlier = tables.until(ADMISSIONS, epoch)
     frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_templates(opened, values))
     tables.write(ADMISSIONS, epoch, frame)
     counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
@@ -36,7 +36,7 @@ def fingerprints(
 ) -> MaterializeResult:
     """Digests of each admitted model, and of genesis models that are not known yet."""
     tables, epoch = store.tables(), epoch_of(context)
-    known = tables.until(FINGERPRINTS, epoch, inclusive=False)
+    known = tables.until(FINGERPRINTS, epoch)
     frame = fingerprint(hub.open(), settings.load(), tables.until(ADMISSIONS, epoch), epoch, known)
     tables.write(FINGERPRINTS, epoch, frame)
     return MaterializeResult(

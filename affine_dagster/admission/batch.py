@@ -63,7 +63,8 @@ def admit(
     """Judge the SUBMISSIONS (state submitted) up to ``epoch`` that have no verdict, and those that are deferred.
 
     ``submissions`` may be this epoch's or all so far; of ``earlier`` (ADMISSIONS, all so far) the newest row of each submission
-    before ``epoch`` counts. ``templates`` are the genesis models' template hashes (None: :func:`genesis_templates`, if they are
+    before ``epoch`` counts, and what ``epoch`` itself has decided stands: a verdict is made once, whatever the hub says when the
+    epoch is run again (case O7). ``templates`` are the genesis models' template hashes (None: :func:`genesis_templates`, if they are
     needed; raises AffineError when a genesis model cannot be read). Returns ADMISSIONS rows of ``epoch``, sorted by position. A
     submission that cannot be judged never stops another: a known reason gives its row, an error of our own a deferred row.
     """
@@ -71,8 +72,13 @@ def admit(
     if allowed is None:
         allowed = genesis_templates(hub, settings) if settings.admission.templates == "genesis" else frozenset[str]()
     verdicts: dict[tuple[str, str], _Outcome] = {}
+    decided = earlier.filter((pl.col("epoch") == epoch) & (pl.col("state") != "deferred")).to_dicts()
+    stands: dict[object, dict[str, object]] = {row["submission_id"]: row for row in decided}
     rows: list[dict[str, object]] = []
     for waiting in _waiting(submissions, earlier, epoch):
+        if (verdict := stands.get(waiting.columns["submission_id"])) is not None:
+            rows.append(verdict)
+            continue
         key = (str(waiting.columns["repo"]), str(waiting.columns["revision"]))
         if key not in verdicts:
             verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, allowed))

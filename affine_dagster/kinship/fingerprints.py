@@ -41,27 +41,36 @@ def fingerprint(hub: Hub, settings: Settings, admissions: pl.DataFrame, epoch: i
     """FINGERPRINTS rows of ``epoch``: genesis models and admitted submissions that ``known`` does not have.
 
     ``admissions`` may be this epoch's ADMISSIONS or all so far: those whose folder could not be read are logged, left out and
-    come again, and never stop another. ``known`` are FINGERPRINTS of earlier epochs; rows of ``epoch`` or later in it are
-    ignored, so that a re-run gives the same. Raises AffineError only when a genesis model cannot be read.
+    come again, and never stop another. ``known`` are FINGERPRINTS so far: rows of ``epoch`` itself stand for the same revision,
+    since a revision never changes while a hub may be gone at a re-run; later rows are ignored. Raises AffineError only when a
+    genesis model cannot be read.
     """
     before = known.filter(pl.col("epoch") < epoch)
-    rows = _genesis(hub, settings, epoch, set(before["submission_id"].to_list()))
+    stands = {(row["submission_id"], row["repo"], row["revision"]): row for row in known.filter(pl.col("epoch") == epoch).to_dicts()}
+    rows = _genesis(hub, settings, epoch, set(before["submission_id"].to_list()), stands)
     read: dict[str, CheckpointIdentity] = {}
     for row in unfinished(admissions.filter(pl.col("epoch") <= epoch), before).to_dicts():
+        if (same := stands.get((row["submission_id"], row["repo"], row["revision"]))) is not None:
+            rows.append(same)
+            continue
         try:
             digest = str(row["manifest_digest"])
             if digest not in read:
                 read[digest] = identity(_checked(hub, row))
             rows.append(_row(row, epoch, read[digest], genesis=False))
-        except AffineError as error:
-            _LOG.warning("no fingerprint of %s this epoch: %s", row["submission_id"], error)
+        except Exception as error:  # whatever a submitted file makes a reader raise costs nobody else the epoch
+            _LOG.warning("no fingerprint of %s this epoch: %s: %s", row["submission_id"], type(error).__name__, error)
     return FINGERPRINTS.frame(rows).sort("block", "extrinsic_index", "submission_id", nulls_last=True)
 
 
-def _genesis(hub: Hub, settings: Settings, epoch: int, known: set[str]) -> list[dict[str, object]]:
+def _genesis(
+    hub: Hub, settings: Settings, epoch: int, known: set[str], stands: Mapping[tuple[str, str, str], dict[str, object]]
+) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for rank, model in enumerate(settings.scoring.genesis):
-        if genesis_id(rank) not in known:
+        if (same := stands.get((genesis_id(rank), model.repo, model.revision))) is not None:
+            rows.append(same)
+        elif genesis_id(rank) not in known:
             folder = hub.folder(model.repo, model.revision, load_names(hub.files(model.repo, model.revision)))
             named = {"submission_id": genesis_id(rank), "hotkey": None, "repo": model.repo, "revision": model.revision}
             rows.append(_row({**named, "block": -1, "extrinsic_index": rank}, epoch, identity(folder), genesis=True))

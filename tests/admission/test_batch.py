@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from affine_dagster.admission import admit, batch
+from affine_dagster.admission import batch
+from affine_dagster.admission.batch import admit
 from affine_dagster.admission.judging import Admitted, ManifestFile
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.reasons import AffineError
@@ -109,6 +110,15 @@ def test_a_deliberate_state_has_no_grace(run: Callable[..., pl.DataFrame]) -> No
 def test_a_verdict_stands_and_is_not_made_again(run: Callable[..., pl.DataFrame]) -> None:
     first = run(fails("non_finite"), submissions(1, "a"), 1)
     assert run(lambda repo: FOUND, submissions(1, "a"), 2, first).is_empty()
+
+
+@pytest.mark.parametrize("later", [fails("not_found"), fails("hub_unavailable")])
+def test_a_verdict_stands_when_its_epoch_is_run_again(run: Callable[..., pl.DataFrame], later: Judge) -> None:
+    """O7: a repository that is gone at a re-run of an old epoch costs its miner nothing, and what was deferred may still come in."""
+    first = run(lambda repo: FOUND, submissions(1, "a"), 1)
+    assert run(later, submissions(1, "a"), 1, first).equals(first)
+    deferred = run(fails("hub_unavailable"), submissions(1, "a"), 1)
+    assert outcome(run(lambda repo: FOUND, submissions(1, "a"), 1, deferred)) == [("admitted", "admitted", None, 0)]
 
 
 def test_judging_an_epoch_again_gives_the_same_rows(run: Callable[..., pl.DataFrame]) -> None:

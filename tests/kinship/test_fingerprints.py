@@ -9,10 +9,10 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from affine_dagster.checkpoint import identity
 from affine_dagster.checkpoint.digests import file_blake3
+from affine_dagster.checkpoint.identity import CheckpointIdentity, identity
 from affine_dagster.hub.local import Access, LocalHub
-from affine_dagster.kinship import fingerprint, judge, unfinished
+from affine_dagster.kinship import fingerprint, fingerprints, judge, unfinished
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import GenesisModel, ScoringSettings, Settings
 from affine_dagster.tables import ADMISSIONS, FINGERPRINTS, KINSHIP
@@ -79,6 +79,33 @@ def test_a_repository_that_cannot_be_read_stops_nobody_and_comes_again(
     assert unfinished(rows, first)["submission_id"].to_list() == ["gone"]
     hub.publish("o/gone", gone)
     assert fingerprint(hub, settings, rows, 2, first)["submission_id"].to_list() == ["gone"]
+
+
+def test_whatever_a_submitted_file_makes_a_reader_raise_stops_nobody(
+    make: ModuleType, tmp_path: Path, hub: LocalHub, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One hostile repository must not block the epoch for all."""
+    folders = {name: make.write_checkpoint(tmp_path / name, seed=at) for at, name in enumerate(("bad", "good"))}
+    published = {name: hub.publish(f"o/{name}", folder) for name, folder in folders.items()}
+    rows = ADMISSIONS.frame([admitted(name, 1, published[name], folder) for name, folder in folders.items()])
+
+    def read(folder: Path) -> CheckpointIdentity:
+        if "/bad/" in folder.as_posix():
+            raise RecursionError("deep")
+        return identity(folder)
+
+    monkeypatch.setattr(fingerprints, "identity", read)
+    assert fingerprint(hub, settings, rows, 1, FINGERPRINTS.empty())["submission_id"].to_list() == ["genesis-0", "good"]
+
+
+def test_a_fingerprint_stands_when_its_epoch_is_run_again_and_the_hub_is_gone(
+    make: ModuleType, tmp_path: Path, hub: LocalHub, settings: Settings
+) -> None:
+    """An origin that lost its fingerprint would hand its rights to the first copy."""
+    folder = make.write_checkpoint(tmp_path / "a", seed=1)
+    rows = ADMISSIONS.frame([admitted("a", 1, hub.publish("o/a", folder), folder)])
+    first = fingerprint(hub, settings, rows, 1, FINGERPRINTS.empty())
+    assert fingerprint(LocalHub(tmp_path / "nowhere"), settings, rows, 1, first).equals(first)
 
 
 def test_a_folder_that_is_not_what_was_admitted_gets_no_fingerprint(
