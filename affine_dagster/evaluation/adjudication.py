@@ -1,8 +1,10 @@
 """Whose fault it is when an engine gives no answer: the model's, once it alone has failed often enough on a task.
 
-A task that gave ``no_answer`` in every attempt for one model, and has a result of another, is the model's fault
-(``model_crashes_engine``, reward 0; DESIGN section 4). It is judged when the epoch's jobs are over, since an incumbent runs before
-those that it is compared with, and written as one more attempt: nothing that stands is changed. What must not go in: retries.
+A task that gave ``no_answer`` or ``prompt_too_long`` in every attempt for one model, and has a result of another, is the model's
+fault (``model_crashes_engine``, reward 0; DESIGN section 4): a prompt that fits others is long by this model's own tokenizer, and
+a member whose tasks went missing at its choice would hold every challenger off. It is judged when the epoch's jobs are over,
+since an incumbent runs before those that it is compared with, and written as one more attempt: nothing that stands is changed.
+What must not go in: retries.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ __all__ = ["crashes"]
 
 _TASK = ["environment", "purpose", "task_epoch", "index"]
 _MODEL_TASK = [*_TASK, "weights_digest"]
+_PERHAPS_THE_MODELS = ("no_answer", "prompt_too_long")
+"""Reasons that a model can bring about alone. A grader's failure is not among them: it is never a model's fault (case E4)."""
 
 
 def crashes(rollouts: pl.DataFrame, attempts: int) -> pl.DataFrame:
@@ -26,8 +30,9 @@ def crashes(rollouts: pl.DataFrame, attempts: int) -> pl.DataFrame:
     """
     rewards = rewards_of_rollouts(rollouts)
     answered = rewards.filter(pl.col("fault").is_null()).select(_TASK).unique()
-    failed = rewards.filter(pl.col("reason") == "no_answer").select(_MODEL_TASK)
-    times = rollouts.filter(pl.col("reason") == "no_answer").group_by(_MODEL_TASK).len("times").filter(pl.col("times") >= attempts)
+    suspect = pl.col("reason").is_in(_PERHAPS_THE_MODELS)
+    failed = rewards.filter(suspect).select(_MODEL_TASK)
+    times = rollouts.filter(suspect).group_by(_MODEL_TASK).len("times").filter(pl.col("times") >= attempts)
     guilty = failed.join(answered, on=_TASK, how="semi").join(times, on=_MODEL_TASK, how="semi")
     last = rollouts.join(guilty, on=_MODEL_TASK, how="semi").sort("attempt").unique(_MODEL_TASK, keep="last", maintain_order=True)
     next_attempt = rollouts.group_by("weights_digest").agg((pl.col("attempt").max() + 1).alias("attempt"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 from evaluation_parts import EPOCH, FakeEngine, World, make_world, no_answer, planned
 
 from affine_dagster.evaluation.adjudication import crashes
@@ -49,6 +50,18 @@ def test_fewer_failures_than_the_bound_are_no_verdict(tmp_path: Path) -> None:
 def test_judging_again_adds_nothing(tmp_path: Path) -> None:
     _, rows = rollouts(tmp_path, True, False)
     assert crashes(pl.concat([rows, crashes(rows, 3)]), 3).is_empty()
+
+
+@pytest.mark.parametrize(("others", "blamed"), [(False, 1), (True, 0)])
+def test_a_prompt_that_only_this_models_tokenizer_makes_too_long_is_its_own_fault(tmp_path: Path, others: bool, blamed: int) -> None:
+    """Else a member could let tasks go missing by its tokenizer, and no challenger would ever win against it."""
+    _, rows = rollouts(tmp_path, True, others)
+    long = pl.col("reason") == "no_answer"
+    rows = rows.with_columns(
+        fault=pl.when(long).then(pl.lit("operator")).otherwise("fault"),
+        reason=pl.when(long).then(pl.lit("prompt_too_long")).otherwise("reason"),
+    )
+    assert crashes(rows, 3).select("reward", "fault", "reason").rows() == [(0.0, "model", "model_crashes_engine")] * blamed
 
 
 def test_a_broken_grader_is_never_the_models_fault(tmp_path: Path) -> None:
