@@ -6,6 +6,7 @@ not go in: reading or writing tables (``inputs.py``), running anything, and the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +17,15 @@ from affine_dagster.evaluation.owners import OwnerBook
 from affine_dagster.evaluation.tasksets import ASSAY, CONTEST
 from affine_dagster.scoring.contest import ContestRule
 from affine_dagster.scoring.histogram import Histogram
-from affine_dagster.settings import Settings, scorer_version
+from affine_dagster.settings import ScoringSettings, Settings, scorer_version
 from affine_dagster.tables import PLAN
 
 __all__ = ["PlanInputs", "make_plan"]
 
 _MIN_PAIR_TASKS = 200
-_MIN_DISCORDANCE = 0.05
+_LEAST_DISCORDANCE = 0.5
+"""Share of ``scoring.discordance`` that is planned at least. The bets' multipliers cover a factor of two: laid for a discordance much
+under the true one they lose whatever the gain, and a flood of near-copies of incumbents would plan just that for everybody else."""
 _MODEL_COLUMNS = ("weights_digest", "submission_id", "hotkey", "repo", "revision", "block", "extrinsic_index", "genesis")
 _ENDED = {"futile": "futile", "regressed": "regressed", "expired": "expired_undecided"}
 
@@ -55,9 +58,10 @@ def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
 
     A challenger is the origin of its weights, is not accepted yet, is its hotkey's present model, and has no ended contest
     with a present incumbent. It keeps the alpha and the discordance of its first plan, since its evidence goes on. Incumbents
-    run only if a challenger does. The oldest ``max_models_per_epoch`` run.
+    run only if a challenger does. The oldest ``max_models_per_epoch`` run; one that was planned ``max_epochs`` times without an
+    end (its workers die, its results are missing) gets only room that all others leave, so that none can hold a place for ever.
     """
-    books = _Books.of(inputs)
+    books = _Books.of(inputs, settings)
     incumbents = _incumbents(inputs)
     challengers = list(_challengers(inputs, settings, books, [row["weights_digest"] for row in incumbents]))
     common = {"epoch": inputs.epoch, "prior_epoch": inputs.prior_epoch, "scorer": scorer_version(settings)}
@@ -78,10 +82,11 @@ class _Books:
     accepted_tensor_sets: frozenset[str]
     contests: Mapping[tuple[str, str], Row]
     first_plan: Mapping[str, Row]
+    times_planned: Mapping[str, int]
     discordance: float | None
 
     @classmethod
-    def of(cls, inputs: PlanInputs) -> _Books:
+    def of(cls, inputs: PlanInputs, settings: Settings) -> _Books:
         prints = _by_age(inputs.fingerprints)
         tensor_set = dict(prints.select("submission_id", "tensor_set_digest").iter_rows())
         by_weights = dict(prints.select("weights_digest", "tensor_set_digest").iter_rows())
@@ -97,7 +102,8 @@ class _Books:
             accepted_tensor_sets=frozenset(by_weights.get(digest, digest) for digest in [*members, *genesis]),
             contests={(row["challenger"], row["incumbent"]): row for row in pairs.iter_rows(named=True)},
             first_plan={row["weights_digest"]: row for row in tried.reverse().iter_rows(named=True)},
-            discordance=_expected_discordance(inputs.evidence),
+            times_planned=Counter(tried["weights_digest"].to_list()),
+            discordance=_expected_discordance(inputs.evidence, settings.scoring),
         )
 
 
@@ -136,7 +142,8 @@ def _row(model: Row, *, role: str, purpose: str, task_epoch: int, tasks: int, re
 def _challengers(inputs: PlanInputs, settings: Settings, books: _Books, opponents: Sequence[str]) -> Iterator[dict[str, Any]]:
     owners = OwnerBook.of(inputs.epoch, inputs.epochs, inputs.submissions, books.first_plan, settings.scoring)
     room = settings.evaluation.max_models_per_epoch
-    for model in _candidates(inputs, books):
+    candidates = _candidates(inputs, books)
+    for model in sorted(candidates, key=lambda row: books.times_planned.get(row["weights_digest"], 0) >= settings.evaluation.max_epochs):
         ended = _not_run(model, books, opponents)
         if ended is not None:
             yield _idle(model, inputs.epoch, opponents, ended)
@@ -196,19 +203,21 @@ def _running(
     }
 
 
-def _expected_discordance(evidence: pl.DataFrame) -> float | None:
+def _expected_discordance(evidence: pl.DataFrame, scoring: ScoringSettings) -> float | None:
     """The discordance to plan new pairs with: the upper median over earlier pairs of their most discordant environment.
 
-    A pair counts from 200 tasks on; at least .05 is planned. None where no pair counts. It errs high (the worst environment),
-    and a few odd models cannot move it (the median). It is fixed before the pair's own data, as the bets need.
+    A pair counts from 200 tasks on; at least half of ``scoring.discordance`` is planned. None where no pair counts. It errs high
+    (the worst environment), and a few odd models cannot move it (the median). It is fixed before the pair's own data, as the
+    bets need.
     """
+    least = _LEAST_DISCORDANCE * scoring.discordance
     largest: dict[tuple[str, str], float] = {}
     for row in _newest(evidence, "challenger", "incumbent", "environment").iter_rows(named=True):
         histogram = Histogram.from_rows(row["histogram"], row["missing"])
         moment = histogram.second_moment
         if moment is not None and histogram.observed >= _MIN_PAIR_TASKS:
             pair = (row["challenger"], row["incumbent"])
-            largest[pair] = max(moment, largest.get(pair, _MIN_DISCORDANCE))
+            largest[pair] = max(moment, largest.get(pair, least))
     ordered = sorted(largest.values())
     return ordered[len(ordered) // 2] if ordered else None
 

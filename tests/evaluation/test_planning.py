@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from affine_dagster.evaluation.planning import PlanInputs, make_plan
 from affine_dagster.scoring.bets import try_alpha
+from affine_dagster.scoring.contest import ContestRule, ContestState, judge
+from affine_dagster.scoring.histogram import Histogram
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings, scorer_version
 from affine_dagster.tables import (
     ADMISSIONS,
@@ -236,6 +238,18 @@ def test_the_oldest_run_and_the_others_wait_without_spending_a_try() -> None:
     assert plan.filter(~pl.col("planned"))["tasks"].to_list() == [0, 0]
 
 
+def test_models_that_never_come_to_an_end_do_not_hold_their_places_for_ever() -> None:
+    """A model that kills its worker leaves no evidence, so its contest never ends; it must not block everybody behind it."""
+    old, new = model("old", 10), model("new", 20)
+    chosen = with_settings(max_models_per_epoch=1, max_epochs=3)
+    run = {"role": "challenger", "purpose": "contest", "planned": True, "alpha": 0.5, "discordance": 0.3}
+    twice = columns(PLAN, [old | run | {"epoch": epoch} for epoch in (3, 4)])
+    thrice = columns(PLAN, [old | run | {"epoch": epoch} for epoch in (2, 3, 4)])
+    assert states(make_plan(inputs(old, new, plans=twice), chosen)) == {"sold": "runs", "snew": "waiting"}
+    assert states(make_plan(inputs(old, new, plans=thrice), chosen)) == {"snew": "runs", "sold": "waiting"}
+    assert states(make_plan(inputs(old, plans=thrice), chosen)) == {"sold": "runs"}
+
+
 def test_a_new_member_is_assayed_with_all_earlier_members_as_references() -> None:
     first, second, third = model("a", 10), model("b", 20), model("c", 30)
     frontier = table(FRONTIER, [
@@ -295,6 +309,14 @@ def test_new_pairs_are_planned_with_the_discordance_that_earlier_pairs_had() -> 
     ])
     plan = make_plan(inputs(model("a", 10), evidence=known), SETTINGS)
     assert rows(plan, role="challenger")[0]["discordance"] == pytest.approx(0.4)
+
+
+def test_a_flood_of_near_copies_does_not_plan_bets_that_no_honest_gain_survives() -> None:
+    known = table(EVIDENCE, [evidence(name, [(0, 1000)]) for name in "uvwxyz"])
+    planned = rows(make_plan(inputs(model("a", 10), evidence=known), SETTINGS), role="challenger")[0]["discordance"]
+    rule = ContestRule.of(SETTINGS.scoring, SETTINGS.evaluation, SETTINGS.scoring.alpha_daily / SETTINGS.scoring.owner_slots, planned)
+    honest = Histogram(((-1000, 8 * 120), (0, 8 * 700), (1000, 8 * 180)))  # a gain of .06 at a discordance of .3, 8,000 tasks
+    assert judge({"sums": honest}, rule, 8000, 1).state == ContestState.WON
 
 
 def test_without_earlier_pairs_the_settings_say_the_discordance() -> None:
