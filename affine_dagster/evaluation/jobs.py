@@ -72,6 +72,7 @@ class _Run:
     committed: int = 0
     read: int = 0
     waited: bool = False
+    overdue: bool = False
     last_failure: JobEvent | None = None
     outcome: JobOutcome | None = None
 
@@ -89,7 +90,8 @@ class LocalProcesses:
 
     ``folder`` holds job files, leases and logs (None: ``jobs`` beside the hub's cache); all launchers of one store must share it.
     ``clock`` and ``pause`` are the machine's monotonic seconds and its sleep. A lost worker is started again until it was lost
-    ``evaluation.attempts`` times in a row without committing a batch in between (``worker_lost``).
+    ``evaluation.attempts`` times in a row without committing a batch in between (``worker_lost``). One that gets on and ends at
+    its wall limit is not started again in this run: a slow model costs everybody else one limit, not one a batch.
     """
 
     settings: Settings
@@ -133,6 +135,7 @@ class LocalProcesses:
             return
         _tell(run, progress)
         if self.clock() > run.deadline:
+            run.overdue = True
             os.killpg(run.process.pid, signal.SIGKILL)
         if _has_ended(run.process):
             status = _end(run)
@@ -145,7 +148,7 @@ class LocalProcesses:
         staged.replace(run.files.job)
         run.committed = self._committed(run)
         run.tries += 1
-        run.last_failure = None
+        run.last_failure, run.overdue = None, False
         run.read = run.files.log.stat().st_size if run.files.log.exists() else 0
         run.deadline = self.clock() + run.job.evaluation.job_seconds + _GRACE_SECONDS
         command = [sys.executable, "-m", "affine_dagster.evaluation.worker", str(run.files.job), str(run.files.lease)]
@@ -164,10 +167,12 @@ class LocalProcesses:
         if status == EXIT_LEASED:
             run.tries -= 1
             return
-        run.losses = 1 if self._committed(run) > run.committed and status != EXIT_FAILED else run.losses + 1
+        got_on = self._committed(run) > run.committed
+        run.losses = 1 if got_on and status != EXIT_FAILED else run.losses + 1
         reason, detail = _why(run, status)
         progress(replace(_event(run, "lost" if reason == "worker_lost" else "failed"), reason=reason, detail=detail))
-        if run.losses >= run.job.evaluation.attempts:
+        spent = status == -signal.SIGALRM or run.overdue
+        if run.losses >= run.job.evaluation.attempts or (spent and got_on):
             run.outcome = JobOutcome(run.job.name, run.job.weights_digest, reason, detail, run.tries)
 
     def _committed(self, run: _Run) -> int:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from evaluation_parts import EPOCH, FakeEngine, World, make_world, planned
 
@@ -141,6 +142,22 @@ def test_a_worker_beyond_its_wall_limit_is_killed(world: World) -> None:
     ticks: Iterator[float] = iter(range(0, 10**9, 10_000))
     (outcome,) = processes(world, clock=lambda: float(next(ticks))).run([finished(world)], lambda event: None)
     assert outcome.reason == "worker_lost"
+
+
+def test_a_slow_model_gets_one_wall_limit_and_not_one_a_batch(world: World) -> None:
+    """A worker that commits a little before each limit would else hold the epoch for as many limits as it has batches."""
+    job = finished(world)
+    rows = world.ledger.rollouts(EPOCH, environments=["chain_sum"])
+    starts: list[JobEvent] = []
+
+    def commit_and_reach_the_limit(event: JobEvent) -> None:
+        if event.event == "started" and len(starts) < 4:
+            starts.append(event)
+            world.ledger.append(rows.with_columns(index=pl.col("index") + 1000 * len(starts)), 100 * len(starts))
+            os.kill(children()[0], signal.SIGALRM)
+
+    (outcome,) = processes(world).run([job], commit_and_reach_the_limit)
+    assert (outcome.reason, outcome.tries) == ("worker_lost", 1)
 
 
 def test_a_worker_ends_itself_at_its_wall_limit_when_nobody_is_left_to_end_it(tmp_path: Path) -> None:
