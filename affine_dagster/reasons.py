@@ -147,6 +147,7 @@ _ALL = (
     Reason("no_permit", _O, "the validator's hotkey is not registered or has no permit", "register the hotkey and stake"),
     # tables, settings, operation
     Reason("bad_settings", _O, "the settings are not valid", "correct the named field"),
+    Reason("validator_runs", _O, "another validator is at work on this home", "wait for it, or stop it first"),
     Reason("bad_table", _O, "a frame does not have its table's schema", "tell the developers; nothing was written"),
     Reason("newer_table", _O, "a table was written by a newer version", "upgrade affine_dagster"),
     Reason("snapshot_differs", _C, "the chain now says something else about a closed epoch than the stored snapshot", "do not re-run: find out which node lies"),

@@ -6,18 +6,15 @@ of the job itself.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
 from pathlib import Path
 
 import click
-from dagster import DagsterInstance
 
 from affine_dagster.cli.board import print_board
-from affine_dagster.cli.runs import Ticker
-from affine_dagster.cli.serve import dagster_environment, prepare_home
+from affine_dagster.cli.validator import validator
 from affine_dagster.leaderboard.snapshot import read_latest
 from affine_dagster.league.make import make_league
 from affine_dagster.league.recipes import LeagueRecipe
@@ -25,7 +22,7 @@ from affine_dagster.league.world import DEMO_SCENARIO, Scenario, World, make_wor
 from affine_dagster.reasons import AffineError
 from affine_dagster.store import Store
 
-__all__ = ["EPOCHS", "run_demo", "run_epochs"]
+__all__ = ["EPOCHS", "run_demo"]
 
 EPOCHS = 3
 
@@ -41,25 +38,13 @@ def run_demo(home: Path, cache: Path, recipe: LeagueRecipe, scenario: Scenario =
     click.echo(f"league ready after {time.monotonic() - started:.1f} s in {cache / 'league'}")
     began = time.monotonic()
     world = make_world(home, league.models, scenario)
-    run_epochs(world, EPOCHS, said=lambda text: click.echo(f"[{time.monotonic() - began:5.1f} s] {text}"))
+    with validator(world, said=lambda text: click.echo(f"[{time.monotonic() - began:5.1f} s] {text}")) as catch_up:
+        for epoch in range(EPOCHS):
+            play_epoch(world, epoch)
+            click.echo(f"[{time.monotonic() - began:5.1f} s] epoch {epoch} has closed")
+            catch_up()
     click.echo(f"job: {time.monotonic() - began:.1f} s\n")
     _report(world)
-
-
-def run_epochs(world: World, epochs: int, said: object = None) -> None:
-    """Let so many epochs pass on the world's chain and run what the sensors ask for."""
-    say = said if callable(said) else (lambda _: None)
-    prepare_home(world)
-    os.environ.update(dagster_environment(world))
-    from affine_dagster.definitions import EPOCH_JOB, SEND_JOB, build_defs
-
-    with DagsterInstance.get() as instance:
-        ticker = Ticker(build_defs(str(world.settings_path)), instance, said=say)
-        for epoch in range(epochs):
-            play_epoch(world, epoch)
-            say(f"epoch {epoch} has closed")
-            ticker.tick("epochs", EPOCH_JOB)
-            ticker.tick("weights_due", SEND_JOB)
 
 
 def _clear(home: Path) -> None:

@@ -21,7 +21,7 @@ from affine_dagster.chain.local_world import LocalWorld
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.settings import Settings, load_settings
 
-__all__ = ["DEMO_SCENARIO", "Entry", "Scenario", "World", "make_world", "open_world", "play_epoch", "produce_blocks"]
+__all__ = ["DEMO_SCENARIO", "TINY_SCENARIO", "Entry", "Scenario", "World", "make_world", "open_world", "play_epoch", "produce_blocks"]
 
 NETUID = 120
 VALIDATOR = "//Validator"
@@ -94,6 +94,33 @@ owner_slots = 5
 )
 """The demo: a base that was there first; an honest specialist and an honest all-round improvement; an exact copy of the base, a re-sharded
 and an exact copy of paid models, a noisy copy, an independent of equal skill, a broken repository and garbage on the chain."""
+
+TINY_SCENARIO = Scenario(
+    genesis="base",
+    entries=(Entry(0, "Ada", "strong"), Entry(0, "Dan", raw=b"{model: acme/m, revision: main}")),
+    settings="""
+[serving]
+batch_size = 32
+max_new_tokens = 12
+
+[evaluation]
+batch_tasks = 5
+tasks_per_epoch = 20
+assay_tasks = 20
+max_tasks = 40
+processes = 1
+
+[scoring]
+margin = 0.03
+tolerance = 0.45
+gain = 0.2
+alpha_daily = 0.9
+owner_slots = 1
+alpha_not_worse = 0.5
+""",
+)
+"""For tests that kill and restart: one challenger, twenty tasks an environment in batches of five, one worker at a time. Its levels are
+so loose that twenty tasks can decide a contest; they say nothing about the rule."""
 
 
 @dataclass(frozen=True)
