@@ -18,6 +18,7 @@ from affine_dagster.integrity.owners import owner_findings
 from affine_dagster.leaderboard.snapshot import LeaderboardSnapshot, build
 from affine_dagster.leaderboard.standings import StandingInputs, standings
 from affine_dagster.ledger import Ledger
+from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.credits import epoch_credits
 from affine_dagster.scoring.frontier import advance_frontier
 from affine_dagster.scoring.models import origin_models
@@ -67,14 +68,12 @@ class ScoreKeeper:
     def keep_integrity(self, epoch: int) -> pl.DataFrame:
         """Write and return the INTEGRITY rows of an epoch."""
         rewards = self.ledger.rewards(epoch)
-        plan = self.tables.need(PLAN, epoch)
-        known_good = set(plan.filter(pl.col("role") == "incumbent")["weights_digest"])
         earlier = [known for known in self.tables.epochs(PLAN) if known < epoch][-FRESH_GAP_EPOCHS:]
         evaluation = self.settings.evaluation
         findings = [
             owner_findings(epoch, self.tables.until(SUBMISSIONS, epoch), self.tables.until(SWAPS, epoch)),
             coverage_findings(epoch, rewards, evaluation),
-            fault_findings(epoch, rewards, known_good, evaluation),
+            self._faults(epoch, rewards),
             fresh_gap_findings(epoch, rewards, pl.concat([rewards.clear(), *(self.ledger.rewards(known) for known in earlier)])),
         ]
         frame = pl.concat(findings)
@@ -82,27 +81,39 @@ class ScoreKeeper:
         return frame
 
     def keep_evidence(self, epoch: int) -> pl.DataFrame:
-        """Close the epoch's ledger; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows."""
+        """Close the epoch's ledger; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows.
+
+        While the breaker is open the epoch's contest tasks count for nobody and against nobody, then and later.
+        """
         self.ledger.close_epoch(epoch)
         rewards = self.ledger.rewards(epoch)
+        withheld = breaker_open(self._faults(epoch, rewards))
+        counted = rewards.clear() if withheld else rewards
         prior_evidence = self.tables.until(EVIDENCE, epoch, self.scorer, inclusive=False)
         prior_contests = self.tables.until(CONTESTS, epoch, self.scorer, inclusive=False)
-        made = epoch_evidence(self.tables.need(PLAN, epoch), rewards, prior_evidence, prior_contests, self.settings, epoch)
+        made = epoch_evidence(self.tables.need(PLAN, epoch), counted, prior_evidence, prior_contests, self.settings, epoch)
+        contests = _withheld(made.contests) if withheld else made.contests
         self.tables.write(EVIDENCE, epoch, made.evidence, self.scorer)
         self.tables.write(SCORES, epoch, epoch_scores(rewards, self.settings, epoch), self.scorer)
-        self.tables.write(CONTESTS, epoch, made.contests, self.scorer)
-        return made.contests
+        self.tables.write(CONTESTS, epoch, contests, self.scorer)
+        return contests
 
     def keep_frontier(self, epoch: int) -> pl.DataFrame:
-        """Write and return the FRONTIER of an epoch. While the breaker is open nobody is accepted."""
+        """Write and return the FRONTIER of an epoch.
+
+        While the breaker is open nobody is accepted and no assay is looked at: those that are open begin again on fresh tasks,
+        since the ledger keeps what the platform spoiled.
+        """
         before = prior_epoch(self.tables, epoch, self.scorer)
-        contests = self.tables.need(CONTESTS, epoch, self.scorer)
+        prior = None if before is None else self.tables.need(FRONTIER, before, self.scorer)
+        contests, plan = self.tables.need(CONTESTS, epoch, self.scorer), self.tables.need(PLAN, epoch)
         if breaker_open(self.tables.need(INTEGRITY, epoch)):
-            contests = contests.clear()
+            contests, plan = contests.clear(), plan.filter(pl.col("purpose") != "assay")
+            prior = None if prior is None else prior.with_columns(pl.when("assay_complete").then("assay_epoch").alias("assay_epoch"))
         frame = advance_frontier(
-            None if before is None else self.tables.need(FRONTIER, before, self.scorer),
+            prior,
             contests,
-            self.tables.need(PLAN, epoch),
+            plan,
             self.models(epoch),
             self._assay_rewards(epoch),
             epoch=epoch,
@@ -194,6 +205,10 @@ class ScoreKeeper:
         """The origin submission of each weights digest known at an epoch."""
         return origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch))
 
+    def _faults(self, epoch: int, rewards: pl.DataFrame) -> pl.DataFrame:
+        incumbents = self.tables.need(PLAN, epoch).filter(pl.col("role") == "incumbent")
+        return fault_findings(epoch, rewards, set(incumbents["weights_digest"]), self.settings.evaluation)
+
     def _registered(self, epoch: int) -> frozenset[str]:
         return frozenset(self.tables.need(NEURONS, epoch)["hotkey"])
 
@@ -207,3 +222,9 @@ class ScoreKeeper:
         first = min(starts, default=epoch)
         rewards = pl.concat([self.ledger.rewards(known) for known in range(first, epoch + 1)])
         return rewards.filter((pl.col("purpose") == "assay") & pl.col("task_epoch").is_in(starts))
+
+
+def _withheld(contests: pl.DataFrame) -> pl.DataFrame:
+    """The verdicts that stood before, and the reason why there is no new one."""
+    undecided = pl.col("state") == ContestState.UNDECIDED
+    return contests.with_columns(reason=pl.when(undecided).then(pl.lit("breaker_open")).otherwise("reason"))

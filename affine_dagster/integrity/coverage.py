@@ -43,15 +43,17 @@ def coverage_findings(epoch: int, rewards: pl.DataFrame, settings: EvaluationSet
 def fault_findings(epoch: int, rewards: pl.DataFrame, known_good: Collection[str], settings: EvaluationSettings) -> pl.DataFrame:
     """INTEGRITY rows: each reason that stopped models this epoch, and whether so many failed alike that the platform is at fault.
 
-    A model fails with a reason if at least half of its rows carry it. A fault that is the models' own opens the breaker only
-    when a model of ``known_good`` (incumbents, which have worked before) fails with it too: otherwise a stranger could stop an
-    epoch's verdicts by submitting many broken models.
+    A model fails with a reason if at least half of its rows carry it. The breaker opens only when a model of ``known_good``
+    (incumbents, which have worked before) fails with it too: otherwise a stranger could stop an epoch's verdicts by submitting
+    many broken models, or many that are too large to be loaded here. Where none of ``known_good`` ran, a fault that is not the
+    models' own is believed without.
     """
     models = rewards["weights_digest"].n_unique()
+    known = set(known_good) & set(rewards["weights_digest"])
     threshold = max(float(settings.breaker_models), settings.breaker_share * models)
     rows: list[dict[str, object]] = []
     for reason, fault, digests in _failing(rewards).iter_rows():
-        believed = fault != Fault.MODEL or not set(known_good).isdisjoint(digests)
+        believed = not known.isdisjoint(digests) or (fault != Fault.MODEL and not known)
         opens = believed and len(digests) >= threshold
         rows.append(
             {

@@ -57,6 +57,14 @@ def test_strangers_with_broken_models_cannot_open_it() -> None:
     assert not breaker_open(fault_findings(1, _failing("abcdefgh", "model", "not_loadable"), {"z"}, SETTINGS))
 
 
+def test_strangers_who_alone_cannot_be_loaded_here_cannot_open_it() -> None:
+    """What strangers miss is not held against them anyway; it must not stop the others."""
+    good = _rewards([("z", index, 1.0, None, None) for index in range(4)])
+    rewards = pl.concat([_failing("abcdefgh", "evaluator", "unloadable_here"), good])
+    assert not breaker_open(fault_findings(1, rewards, {"z"}, SETTINGS))
+    assert breaker_open(fault_findings(1, rewards, {"a", "z"}, SETTINGS))
+
+
 def test_an_incumbent_failing_with_them_shows_that_it_is_the_platform() -> None:
     assert breaker_open(fault_findings(1, _failing("abc", "model", "not_loadable"), {"a"}, SETTINGS))
 
