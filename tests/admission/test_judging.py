@@ -13,7 +13,7 @@ import pytest
 from affine_dagster.admission import judging
 from affine_dagster.admission.judging import Admitted, judge
 from affine_dagster.admission.probe import Probe
-from affine_dagster.checkpoint import identity
+from affine_dagster.checkpoint.identity import identity
 from affine_dagster.checkpoint.template import template_hash
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.hub.port import HubFile

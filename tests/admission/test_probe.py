@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import ModuleType
@@ -81,3 +83,10 @@ def test_the_child_gets_no_secret(make: ModuleType, tmp_path: Path, monkeypatch:
     """A broken interpreter path in the environment would stop the child if it were passed on."""
     monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))
     assert probe(make.write_checkpoint(tmp_path / "model"), seconds=30, memory_bytes=MEMORY).max_token_id == make.VOCABULARY - 1
+
+
+def test_the_child_loads_little() -> None:
+    """It starts once a submission: what it does not need would cost more than all that it does."""
+    code = "import affine_dagster.admission.probe, sys; print(*({'polars', 'numpy', 'pydantic', 'dagster', 'torch'} & set(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from affine_dagster.checkpoint import CheckpointIdentity, identity
 from affine_dagster.checkpoint.digests import folder_headers, folder_layout, scan_file
+from affine_dagster.checkpoint.identity import CheckpointIdentity, identity
 from affine_dagster.reasons import AffineError
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from affine_dagster.admission import judge
+from affine_dagster.admission.judging import judge
 from affine_dagster.checkpoint.identity import identity
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.league.recipes import Broken, Copy
