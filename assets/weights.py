@@ -2,7 +2,7 @@
 
 from dagster import AssetExecutionContext, AssetKey, MaterializeResult, asset
 
-from affine_dagster.chain.sending import send_weights, skip_weights
+from affine_dagster.chain.sending import send_weights, skip_weights, why_not_sent
 from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
 from affine_dagster.tables import WEIGHT_SUBMISSIONS, WEIGHTS
 from assets.display import table
@@ -13,13 +13,13 @@ from assets.partitions import epoch_of, epochs
 def weight_submission(
     context: AssetExecutionContext, settings: SettingsResource, chain: ChainResource, store: StoreResource
 ) -> MaterializeResult:
-    """What was sent, the chain's receipt and the class of its answer. Only the newest epoch with weights is ever sent."""
+    """What was sent, the chain's receipt and the class of its answer. Only the newest epoch with sendable weights is ever sent."""
     tables, epoch, scorer = store.tables(), epoch_of(context), settings.scorer()
     earlier = tables.read(WEIGHT_SUBMISSIONS, epoch)
     attempt = 0 if earlier is None else earlier.height
-    newest = max(tables.epochs(WEIGHTS, scorer), default=None)
-    if newest is not None and epoch < newest:
-        made = skip_weights(epoch, attempt, scorer, message=f"epoch {newest} is the newest with weights")
+    outdated = why_not_sent(tables, scorer, epoch)
+    if outdated is not None:
+        made = skip_weights(epoch, attempt, scorer, message=outdated)
     else:
         weights, sender = tables.need(WEIGHTS, epoch, scorer), chain.validator_address()
         made = send_weights(chain.open_as_validator(), settings.load(), weights, epoch, attempt, scorer, hotkey=sender)

@@ -3,10 +3,9 @@
 from dagster import AssetKey, AssetObservation, DefaultSensorStatus, RunRequest, SensorDefinition, SensorResult, SkipReason, sensor
 from dagster import SensorEvaluationContext as Context
 
-from affine_dagster.chain.sending import weights_age
+from affine_dagster.chain.sending import sendable_epoch, weights_age
 from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
 from affine_dagster.store import epoch_name
-from affine_dagster.tables import WEIGHTS
 from sensors.epochs import SERIAL_TAG
 
 __all__ = ["weight_sensors"]
@@ -18,9 +17,9 @@ def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
     @sensor(name="weights_due", job_name=send_job_name, minimum_interval_seconds=15, default_status=DefaultSensorStatus.STOPPED)
     def weights_due(settings: SettingsResource, chain: ChainResource, store: StoreResource) -> RunRequest | SkipReason:
         """Ask for the newest epoch's weights to be sent, once a tempo of the chain."""
-        newest = max(store.tables().epochs(WEIGHTS, settings.scorer()), default=None)
+        newest = sendable_epoch(store.tables(), settings.scorer())
         if newest is None:
-            return SkipReason("no weights are computed yet")
+            return SkipReason("under the present settings there are no weights of the newest epoch that may be sent")
         netuid = settings.load().chain.netuid
         opened = chain.open()
         state = opened.subnet(netuid, block=opened.head().number)

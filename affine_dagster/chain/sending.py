@@ -16,9 +16,12 @@ import polars as pl
 from affine_dagster.chain.port import Chain, ChainRejected, Neuron, SubnetState, WeightsReceipt
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import Settings
+from affine_dagster.store import Tables
 from affine_dagster.tables import WEIGHT_SUBMISSIONS, WEIGHTS
 
-__all__ = ["U16", "WeightPlan", "burn_hotkey", "plan_weights", "send_weights", "skip_weights", "weights_age"]
+__all__ = [
+    "U16", "WeightPlan", "burn_hotkey", "plan_weights", "send_weights", "sendable_epoch", "skip_weights", "weights_age", "why_not_sent",
+]
 
 _Key = TypeVar("_Key", str, int)
 
@@ -188,6 +191,34 @@ def _check_permit(neurons: Sequence[Neuron], hotkey: str | None) -> None:
 def _refused(outcome: _Outcome, error: ChainRejected, plan: WeightPlan | None) -> pl.DataFrame:
     classes = {"rate_limited": "rate_limited", "timeout": "timeout", "unavailable": "timeout"}
     return outcome.row(classes.get(error.kind, "rejected"), error.code, error.detail, plan)
+
+
+def sendable_epoch(tables: Tables, scorer: str) -> int | None:
+    """The epoch whose weights are due: the newest with a sendable vector under this scorer, None where there is none.
+
+    None too while another scorer knows a newer epoch: a re-scoring that walks through history must not send what it passes.
+    """
+    own = tables.epochs(WEIGHTS, scorer)
+    if not own or own[-1] < _newest_of_any(tables):
+        return None
+    return next((epoch for epoch in reversed(own) if _is_sendable(tables.need(WEIGHTS, epoch, scorer))), None)
+
+
+def why_not_sent(tables: Tables, scorer: str, epoch: int) -> str | None:
+    """Why an epoch's weights are not sent whatever they are: a newer epoch's are due. None where they may be."""
+    due, newest = sendable_epoch(tables, scorer), _newest_of_any(tables)
+    if due is not None:
+        return f"epoch {due} is the newest with weights that may be sent" if epoch < due else None
+    behind = max(tables.epochs(WEIGHTS, scorer), default=-1) < newest
+    return f"epoch {newest} has weights under other settings: run the job rescore first" if behind else None
+
+
+def _newest_of_any(tables: Tables) -> int:
+    return max((epoch for scorer in tables.scorers(WEIGHTS) for epoch in tables.epochs(WEIGHTS, scorer)), default=-1)
+
+
+def _is_sendable(weights: pl.DataFrame) -> bool:
+    return weights.height > 0 and bool(weights["sendable"].all())
 
 
 def skip_weights(epoch: int, attempt: int, scorer: str, reason: str = "skipped_historical", message: str = "") -> pl.DataFrame:

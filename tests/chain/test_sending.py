@@ -14,9 +14,10 @@ from affine_dagster.chain.local import LocalChain
 from affine_dagster.chain.local_calls import within_max_weight
 from affine_dagster.chain.local_state import SubnetParameters
 from affine_dagster.chain.port import ChainRejected, Neuron, SubnetState
-from affine_dagster.chain.sending import U16, plan_weights, send_weights, skip_weights, weights_age
+from affine_dagster.chain.sending import U16, plan_weights, send_weights, sendable_epoch, skip_weights, weights_age, why_not_sent
 from affine_dagster.reasons import REASONS, AffineError
 from affine_dagster.settings import ChainSettings, Settings, WeightSettings
+from affine_dagster.store import Store, Tables
 from affine_dagster.tables import WEIGHTS
 
 NETUID = 120
@@ -322,6 +323,32 @@ def test_the_burn_hotkey_is_no_contestant(world):
 def test_a_decision_not_to_send_is_a_row_too():
     row = _one(skip_weights(3, 1, "s1", message="epoch 4 is newer"))
     assert (row["class"], row["reason"], row["message"], row["uids"]) == ("skipped", "skipped_historical", "epoch 4 is newer", [])
+
+
+def _kept(tmp_path, **epochs_of_scorer):
+    """Tables with weights: by scorer, a mapping from epoch to whether its vector is sendable."""
+    tables = Tables(Store(str(tmp_path)))
+    for scorer, epochs in epochs_of_scorer.items():
+        for epoch, sendable in epochs.items():
+            tables.write(WEIGHTS, epoch, _weights({"a": U16}, epoch=epoch, sendable=sendable).cast({"epoch": pl.Int64}), scorer)
+    return tables
+
+
+def test_the_newest_sendable_vector_is_due_and_older_ones_are_history(tmp_path):
+    """DESIGN section 6: a newest vector that fails its checks stops nothing."""
+    tables = _kept(tmp_path, s1={3: True, 4: True, 5: False})
+    assert sendable_epoch(tables, "s1") == 4
+    assert "epoch 4" in why_not_sent(tables, "s1", 3)
+    assert [why_not_sent(tables, "s1", epoch) for epoch in (4, 5)] == [None, None]
+
+
+def test_a_rescoring_that_walks_through_history_sends_nothing(tmp_path):
+    """No backfill sends: the newest epoch of another scorer version can be years old."""
+    tables = _kept(tmp_path, s1={3: True, 4: True, 5: True}, s2={3: True, 4: True})
+    assert sendable_epoch(tables, "s2") is None
+    assert "rescore" in why_not_sent(tables, "s2", 4)
+    assert sendable_epoch(_kept(tmp_path, s2={5: True}), "s2") == 5
+    assert sendable_epoch(_kept(tmp_path / "none"), "s2") is None
 
 
 def test_the_age_of_weights_counts_from_the_last_that_were_taken(world):
