@@ -65,8 +65,9 @@ def kinship(context: AssetExecutionContext, store: StoreResource) -> Materialize
 def lineage_graph(
     context: AssetExecutionContext, settings: SettingsResource, store: StoreResource, graph: GraphResource
 ) -> MaterializeResult:
-    """The graph brought up to date. A projection: it can be thrown away and rebuilt from the tables."""
-    tables, epoch = store.tables(), epoch_of(context)
+    """The graph brought up to date, also by a re-run of an old epoch. It can be thrown away and rebuilt from the tables."""
+    tables = store.tables()
+    epoch = max([epoch_of(context), *tables.epochs(CREDITS, settings.scorer())])
     counts = project(
         graph.open(),
         submissions=tables.until(SUBMISSIONS, epoch),
