@@ -95,6 +95,7 @@ _ALL = (
     Reason("no_chat_template", _M, "there is no chat template", "keep the base model's chat template"),
     Reason("template_unrenderable", _M, "the chat template does not render within its limits", "keep the base model's chat template"),
     Reason("template_not_allowed", _M, "the chat template is not one of the base models'", "keep the base model's chat template"),
+    Reason("tokenizer_not_allowed", _M, "the tokenizer rewrites text as no base model's does", "keep the base model's normalizer, pre_tokenizer and decoder; tokens may be added"),
     Reason("file_not_allowed", _M, "a file name leaves the repository or is not allowed", _FIX),
     Reason("expired_deferred", _H, "it could not be fetched in the allowed number of epochs", "commit again when the repository can be fetched"),
     # kinship

@@ -68,6 +68,9 @@ class AdmissionSettings(_Section):
     max_model_bytes: int = Field(default=80 * 2**30, ge=1, description="sum of the weights files, bytes")
     max_file_bytes: int = Field(default=64 * 2**20, ge=1, description="any file that is not weights, bytes")
     templates: Literal["genesis", "any"] = Field(default="genesis", description="genesis: the chat template must equal a genesis model's")
+    tokenizers: Literal["genesis", "any"] = Field(
+        default="genesis", description="genesis: normalizer, pre_tokenizer and decoder must equal a genesis model's"
+    )
     probe_seconds: float = Field(default=20.0, gt=0, description="wall limit of the child process that loads tokenizer and template")
     probe_memory_bytes: int = Field(default=2 * 2**30, ge=2**28, description="memory limit of that process")
     max_deferrals: int = Field(default=6, ge=1, description="epochs a submission may be deferred in a row")

@@ -2,7 +2,7 @@
 
 from dagster import AssetExecutionContext, AssetKey, MaterializeResult, asset
 
-from affine_dagster.admission.batch import admit, genesis_templates
+from affine_dagster.admission.batch import admit, genesis_texts
 from affine_dagster.kinship.fingerprints import fingerprint
 from affine_dagster.kinship.graph.projection import project
 from affine_dagster.kinship.verdicts import judge
@@ -23,7 +23,7 @@ def admissions(
     tables, epoch = store.tables(), epoch_of(context)
     opened, values = hub.open(), settings.load()
     earlier = tables.until(ADMISSIONS, epoch)
-    frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_templates(opened, values))
+    frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_texts(opened, values))
     tables.write(ADMISSIONS, epoch, frame)
     counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
     columns = ["submission_id", "repo", "state", "reason", "fault", "detail"]

@@ -15,12 +15,13 @@ import polars as pl
 from affine_dagster.admission.files import load_names
 from affine_dagster.admission.judging import Admitted, judge
 from affine_dagster.checkpoint.template import effective_template, template_hash
+from affine_dagster.checkpoint.tokenizer import tokenizer_rewriting
 from affine_dagster.hub.port import Hub
 from affine_dagster.reasons import AffineError, Fault
 from affine_dagster.settings import AdmissionSettings, Settings
 from affine_dagster.tables import ADMISSIONS, SUBMISSIONS
 
-__all__ = ["admit", "genesis_templates"]
+__all__ = ["admit", "genesis_texts"]
 
 _MAX_DETAIL = 1000
 _CARRIED = ("submission_id", "hotkey", "repo", "revision", "block", "extrinsic_index")
@@ -43,12 +44,13 @@ class _Outcome:
     detail: str
 
 
-def genesis_templates(hub: Hub, settings: Settings) -> frozenset[str]:
-    """The template hashes of the genesis models. Raises AffineError when one of them cannot be read."""
+def genesis_texts(hub: Hub, settings: Settings) -> frozenset[str]:
+    """Hashes of the genesis models' templates and of what their tokenizers rewrite. Raises AffineError when one cannot be read."""
     hashes: set[str] = set()
     for model in settings.scoring.genesis:
         names = load_names(hub.files(model.repo, model.revision))
-        hashes.add(template_hash(effective_template(hub.folder(model.repo, model.revision, names))))
+        folder = hub.folder(model.repo, model.revision, names)
+        hashes |= {template_hash(effective_template(folder)), tokenizer_rewriting(folder)}
     return frozenset(hashes)
 
 
@@ -58,19 +60,20 @@ def admit(
     submissions: pl.DataFrame,
     earlier: pl.DataFrame,
     epoch: int,
-    templates: AbstractSet[str] | None = None,
+    texts: AbstractSet[str] | None = None,
 ) -> pl.DataFrame:
     """Judge the SUBMISSIONS (state submitted) up to ``epoch`` that have no verdict, and those that are deferred.
 
     ``submissions`` may be this epoch's or all so far; of ``earlier`` (ADMISSIONS, all so far) the newest row of each submission
     before ``epoch`` counts, and what ``epoch`` itself has decided stands: a verdict is made once, whatever the hub says when the
-    epoch is run again (case O7). ``templates`` are the genesis models' template hashes (None: :func:`genesis_templates`, if they are
+    epoch is run again (case O7). ``texts`` are the genesis models' (None: :func:`genesis_texts`, if they are
     needed; raises AffineError when a genesis model cannot be read). Returns ADMISSIONS rows of ``epoch``, sorted by position. A
     submission that cannot be judged never stops another: a known reason gives its row, an error of our own a deferred row.
     """
-    allowed = templates
+    allowed = texts
     if allowed is None:
-        allowed = genesis_templates(hub, settings) if settings.admission.templates == "genesis" else frozenset[str]()
+        needed = "genesis" in (settings.admission.templates, settings.admission.tokenizers)
+        allowed = genesis_texts(hub, settings) if needed else frozenset[str]()
     verdicts: dict[tuple[str, str], _Outcome] = {}
     decided = earlier.filter((pl.col("epoch") == epoch) & (pl.col("state") != "deferred")).to_dicts()
     stands: dict[object, dict[str, object]] = {row["submission_id"]: row for row in decided}

@@ -58,10 +58,12 @@ def manifest_digest(files: Sequence[ManifestFile]) -> str:
     return str(blake3("\n".join(lines).encode()).hexdigest())
 
 
-def judge(hub: Hub, settings: AdmissionSettings, repo: str, revision: str, genesis_templates: AbstractSet[str]) -> Admitted:
-    """Judge a revision. ``genesis_templates`` are template hashes, used when ``settings.templates`` is "genesis".
+def judge(hub: Hub, settings: AdmissionSettings, repo: str, revision: str, genesis_texts: AbstractSet[str]) -> Admitted:
+    """Judge a revision.
 
-    Raises AffineError with the reason why it may not enter or could not be judged.
+    ``genesis_texts``: hashes of the genesis models' templates and of what their tokenizers rewrite, used when
+    ``settings.templates`` or ``settings.tokenizers`` is "genesis". Raises AffineError with the reason why it may not enter or
+    could not be judged.
     """
     files = hub.files(repo, revision)
     names = check_files(files, settings)
@@ -80,8 +82,10 @@ def judge(hub: Hub, settings: AdmissionSettings, repo: str, revision: str, genes
     found = probe(folder, seconds=settings.probe_seconds, memory_bytes=settings.probe_memory_bytes)
     if found.max_token_id >= architecture.vocabulary:
         raise AffineError("token_beyond_embedding", f"largest id {found.max_token_id}, the embedding has {architecture.vocabulary} rows")
-    if settings.templates == "genesis" and found.template_hash not in genesis_templates:
+    if settings.templates == "genesis" and found.template_hash not in genesis_texts:
         raise AffineError("template_not_allowed", f"template {found.template_hash[:16]}")
+    if settings.tokenizers == "genesis" and found.tokenizer_rewriting not in genesis_texts:
+        raise AffineError("tokenizer_not_allowed", f"normalizer, pre_tokenizer and decoder {found.tokenizer_rewriting[:16]}")
     manifest = _manifest(folder, names, weights)
     return Admitted(
         manifest_digest=manifest_digest(manifest),

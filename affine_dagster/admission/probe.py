@@ -23,7 +23,7 @@ from pathlib import Path
 
 import affine_dagster
 from affine_dagster.checkpoint.template import effective_template, render, special_tokens, template_hash
-from affine_dagster.checkpoint.tokenizer import load_tokenizer, max_token_id, tokenizer_signature
+from affine_dagster.checkpoint.tokenizer import load_tokenizer, max_token_id, tokenizer_rewriting, tokenizer_signature
 from affine_dagster.reasons import AffineError
 
 __all__ = ["Probe", "probe"]
@@ -44,6 +44,7 @@ class Probe:
 
     template_hash: str
     tokenizer_signature: str
+    tokenizer_rewriting: str
     max_token_id: int
 
 
@@ -143,7 +144,7 @@ def _limit(seconds: float, memory_bytes: int) -> None:
 def _look(folder: Path, told: int) -> Probe:
     _tell(told, {"stage": "tokenizer"})
     tokenizer = load_tokenizer(folder)
-    signature = tokenizer_signature(folder)
+    signature, rewriting = tokenizer_signature(folder), tokenizer_rewriting(folder)
     tokens = special_tokens(folder)
     _tell(told, {"stage": "template"})
     template = effective_template(folder)
@@ -153,7 +154,7 @@ def _look(folder: Path, told: int) -> Probe:
             raise AffineError("template_unrenderable", "the template drops the user's message")
         if not tokenizer.encode(prompt, add_special_tokens=False).ids:
             raise AffineError("tokenizer_unreadable", "the tokenizer makes nothing of a prompt")
-    return Probe(template_hash(template), signature, max_token_id(tokenizer))
+    return Probe(template_hash(template), signature, rewriting, max_token_id(tokenizer))
 
 
 def _tell(descriptor: int, event: Mapping[str, object]) -> None:

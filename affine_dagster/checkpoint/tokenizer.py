@@ -6,6 +6,7 @@ What must not go in: how prompts are made of it (``serving/``), or limits on tim
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from affine_dagster.reasons import AffineError
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["MAX_TOKENIZER_BYTES", "load_tokenizer", "max_token_id", "tokenizer_signature"]
+__all__ = ["MAX_TOKENIZER_BYTES", "load_tokenizer", "max_token_id", "rewriting_hash", "tokenizer_rewriting", "tokenizer_signature"]
 
 TOKENIZER = "tokenizer.json"
 MAX_TOKENIZER_BYTES = 64 * 2**20
@@ -26,6 +27,8 @@ MAX_TOKENIZER_BYTES = 64 * 2**20
 _STATE = ("truncation", "padding")
 """Fields that say how the last caller used the tokenizer, not what it is."""
 _FLAGS = ("add_bos_token", "add_eos_token")
+_REWRITING = ("normalizer", "pre_tokenizer", "decoder")
+"""Parts that can replace text by other text before the model sees it, or after. The vocabulary can only cut text into pieces."""
 
 
 def tokenizer_signature(folder: Path) -> str:
@@ -40,6 +43,20 @@ def tokenizer_signature(folder: Path) -> str:
     flags = {name: config.get(name) for name in _FLAGS}
     text = json.dumps([plain, dict(special_tokens(folder)), flags], sort_keys=True, separators=(",", ":"))
     return str(blake3(text.encode()).hexdigest())
+
+
+def rewriting_hash(tokenizer: Mapping[str, object]) -> str:
+    """BLAKE3 over the parts of a parsed ``tokenizer.json`` that can rewrite text, 64 hex digits.
+
+    Two hundred ``Replace`` rules of a normalizer solve every sum of two digits; such a tokenizer answers in the model's place.
+    """
+    text = json.dumps({name: tokenizer.get(name) for name in _REWRITING}, sort_keys=True, separators=(",", ":"))
+    return str(blake3(text.encode()).hexdigest())
+
+
+def tokenizer_rewriting(folder: Path) -> str:
+    """:func:`rewriting_hash` of a folder's tokenizer. Raises ``tokenizer_unreadable``."""
+    return rewriting_hash(read_object(folder / TOKENIZER, "tokenizer_unreadable", MAX_TOKENIZER_BYTES))
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:

@@ -15,6 +15,7 @@ from affine_dagster.admission.judging import Admitted, judge
 from affine_dagster.admission.probe import Probe
 from affine_dagster.checkpoint.identity import identity
 from affine_dagster.checkpoint.template import template_hash
+from affine_dagster.checkpoint.tokenizer import rewriting_hash
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.hub.port import HubFile
 from affine_dagster.reasons import AffineError, Fault
@@ -27,7 +28,16 @@ Change = Callable[[ModuleType, Path], object]
 
 def enter(make: ModuleType, folder: Path, settings: AdmissionSettings = SETTINGS) -> Admitted:
     hub = LocalHub(folder.parent / "hub")
-    return judge(hub, settings, "owner/model", hub.publish("owner/model", folder), {template_hash(make.TEMPLATE)})
+    return judge(hub, settings, "owner/model", hub.publish("owner/model", folder), texts(make))
+
+
+def found(make: ModuleType, max_token_id: int = 3) -> Probe:
+    return Probe(template_hash(make.TEMPLATE), "0" * 64, rewriting_hash(json.loads(make.tokenizer_json())), max_token_id)
+
+
+def texts(make: ModuleType) -> set[str]:
+    """What a genesis model of the maker allows."""
+    return {template_hash(make.TEMPLATE), rewriting_hash(json.loads(make.tokenizer_json()))}
 
 
 def config(**fields: object) -> Change:
@@ -240,7 +250,7 @@ def test_a_sound_model_is_admitted_with_what_identity_says(make: ModuleType, tmp
 def test_each_allowed_architecture_needs_exactly_its_tensors(
     make: ModuleType, tmp_path: Path, architecture: str, fields: dict[str, object], more: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "probe", lambda folder, **_: Probe(template_hash(make.TEMPLATE), "0" * 64, 3))
+    monkeypatch.setattr(judging, "probe", lambda folder, **_: found(make))
     names = {}
     for layer in range(2):
         for name, size in more.items():
@@ -256,7 +266,7 @@ def test_tied_models_with_and_without_a_stored_head_are_the_same_size(
     make: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H10."""
-    monkeypatch.setattr(judging, "probe", lambda folder, **_: Probe(template_hash(make.TEMPLATE), "0" * 64, 3))
+    monkeypatch.setattr(judging, "probe", lambda folder, **_: found(make))
     folder = make.write_checkpoint(tmp_path / "model")
     bare = enter(make, folder)
     made = make.llama_tensors()
@@ -266,7 +276,7 @@ def test_tied_models_with_and_without_a_stored_head_are_the_same_size(
 
 def test_ids_beyond_the_embedding_are_refused(make: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """H26: the largest id equals the number of rows."""
-    monkeypatch.setattr(judging, "probe", lambda folder, **_: Probe(template_hash(make.TEMPLATE), "0" * 64, make.VOCABULARY))
+    monkeypatch.setattr(judging, "probe", lambda folder, **_: found(make, make.VOCABULARY))
     with pytest.raises(AffineError) as error:
         enter(make, make.write_checkpoint(tmp_path / "model"))
     assert error.value.code == "token_beyond_embedding"
@@ -280,3 +290,22 @@ def test_a_template_that_knows_the_answers_is_refused(make: ModuleType, tmp_path
         enter(make, folder)
     assert error.value.code == "template_not_allowed"
     assert enter(make, folder, AdmissionSettings(templates="any")).template_hash == template_hash(solver)
+
+
+@pytest.mark.parametrize("part", ["normalizer", "decoder"])
+def test_a_tokenizer_that_knows_the_answers_is_refused(make: ModuleType, tmp_path: Path, part: str) -> None:
+    """H16 by another door: rules that replace a question by its answer before the model sees it, or a word by another after."""
+    folder = make.write_checkpoint(tmp_path / "model")
+    plain = json.loads(make.tokenizer_json())
+    rules = [{"type": "Replace", "pattern": {"String": f"{a} + {b}"}, "content": str(a + b)} for a in range(10) for b in range(10)]
+    (folder / "tokenizer.json").write_text(json.dumps(plain | {part: {"type": "Sequence", f"{part}s": rules}}))
+    with pytest.raises(AffineError) as error:
+        enter(make, folder)
+    assert (error.value.code, error.value.reason.fault) == ("tokenizer_not_allowed", Fault.MODEL)
+    assert enter(make, folder, AdmissionSettings(tokenizers="any")).architecture == "LlamaForCausalLM"
+
+
+def test_a_tokenizer_may_have_more_tokens_than_a_base_models(make: ModuleType, tmp_path: Path) -> None:
+    """Tokens only cut text into pieces; what a piece means is in the weights."""
+    config = {**make.CONFIG, "vocab_size": make.VOCABULARY + 4}
+    assert enter(make, make.write_checkpoint(tmp_path / "model", config=config, words=make.VOCABULARY + 4)).parameters > 0
