@@ -166,6 +166,7 @@ class ScoreKeeper:
             credits=self.tables.need(CREDITS, epoch, self.scorer),
             weights=self.tables.need(WEIGHTS, epoch, self.scorer),
             prior=STANDINGS.empty() if before is None else self.tables.need(STANDINGS, before, self.scorer),
+            withheld=breaker_open(self.tables.need(INTEGRITY, epoch)),
         )
         made = standings(inputs)
         self.tables.write(STANDINGS, epoch, made, self.scorer)

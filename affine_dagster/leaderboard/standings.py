@@ -21,7 +21,8 @@ class StandingInputs:
     """What a standing is derived from. All frames are of their tables; ``*_so_far``: all epochs up to this one.
 
     ``submissions``, ``admissions``, ``fingerprints`` and ``kinship`` are so far; ``plan``, ``contests``, ``frontier``, ``credits``
-    and ``weights`` are this epoch's; ``prior`` is the previous epoch's STANDINGS, or empty.
+    and ``weights`` are this epoch's; ``prior`` is the previous epoch's STANDINGS, or empty. ``withheld``: the epoch's breaker was
+    open, so nobody's contest was decided.
     """
 
     epoch: int
@@ -35,6 +36,7 @@ class StandingInputs:
     credits: pl.DataFrame
     weights: pl.DataFrame
     prior: pl.DataFrame
+    withheld: bool = False
 
 
 Row = Mapping[str, object]
@@ -48,10 +50,16 @@ class _Verdict:
     peer: str | None = None
 
 
+_ENDED = {"regressed": "regressed", "futile": "futile", "expired_undecided": "expired"}
+"""The state that a plan's reason for not running a model any more is, in the order in which the plan looks for them."""
+
+_WORST_FIRST = (*_ENDED.values(), "undecided", "won")
+
+
 def standings(inputs: StandingInputs) -> pl.DataFrame:
     """STANDINGS of the epoch: genesis models and every submission known so far, by position.
 
-    A state that did not change keeps its ``since_epoch`` from the prior standings.
+    A reason that did not change keeps its ``since_epoch`` from the prior standings. ``peer`` is a submission id.
     """
     books = _Books.of(inputs)
     rows = [_genesis_row(inputs.epoch, row, books) for row in inputs.fingerprints.filter("genesis").iter_rows(named=True)]
@@ -86,35 +94,44 @@ class _Books:
     frontier: Mapping[str, Row]
     credits: Mapping[str, Row]
     weights: Mapping[str, Row]
-    newest_of_hotkey: Mapping[str, str]
+    submission_of: Mapping[str, str]
+    current_of_hotkey: Mapping[str, str]
     first_epoch: Mapping[str, int]
     prior: Mapping[str, Row]
+    withheld: bool
 
     @classmethod
     def of(cls, inputs: StandingInputs) -> _Books:
         contests: dict[str, list[Row]] = {}
         for row in inputs.contests.iter_rows(named=True):
             contests.setdefault(row["challenger"], []).append(row)
-        newest = inputs.submissions.sort("block", "extrinsic_index", nulls_last=True).unique("hotkey", keep="last", maintain_order=True)
+        prints = inputs.fingerprints.sort("block", "extrinsic_index", nulls_last=True)
+        admitted = _newest(inputs.admissions).filter(pl.col("state") == "admitted").sort("block", "extrinsic_index", nulls_last=True)
         first = inputs.submissions.group_by("submission_id").agg(pl.col("epoch").min())
         return cls(
             admissions=_by(_newest(inputs.admissions), "submission_id"),
             kinship=_by(_newest(inputs.kinship), "submission_id"),
-            plan=_by(inputs.plan.filter(pl.col("purpose") == "contest"), "weights_digest"),
+            plan=_by(inputs.plan.filter((pl.col("purpose") == "contest") & (pl.col("role") == "challenger")), "weights_digest"),
             contests=contests,
             frontier=_by(inputs.frontier, "weights_digest"),
             credits=_by(inputs.credits, "weights_digest"),
             weights=_by(inputs.weights.filter(~pl.col("burn")), "hotkey"),
-            newest_of_hotkey=dict(newest.select("hotkey", "submission_id").iter_rows()),
+            submission_of=dict(prints.reverse().select("weights_digest", "submission_id").iter_rows()),
+            current_of_hotkey=dict(admitted.select("hotkey", "submission_id").iter_rows()),
             first_epoch=dict(first.iter_rows()),
             prior=_by(inputs.prior, "submission_id"),
+            withheld=inputs.withheld,
         )
+
+    def peer(self, digest: object) -> str | None:
+        """The earliest submission of these weights."""
+        return None if digest is None else self.submission_of.get(str(digest), str(digest))
 
 
 def _genesis_row(epoch: int, row: Row, books: _Books) -> dict[str, object]:
     member = books.frontier.get(str(row["weights_digest"]))
-    redundant = member is not None and not member["incumbent"]
-    verdict = _Verdict("genesis", "redundant" if redundant else "genesis", peer=_text(member, "redundant_by") if redundant else None)
+    by = None if member is None else books.peer(member["redundant_by"])
+    verdict = _Verdict("genesis", "genesis" if by is None else "redundant", peer=by)
     return _standing(epoch, row, verdict, books, weights_digest=str(row["weights_digest"]), first_epoch=int(str(row["epoch"])))
 
 
@@ -124,7 +141,7 @@ def _row(epoch: int, row: Row, books: _Books) -> dict[str, object]:
     digest = None if kin is None else str(kin["weights_digest"])
     verdict = _intake(row) or _admission(books.admissions.get(submission)) or _kinship(kin)
     if verdict is None and digest is not None:
-        verdict = _membership(books.frontier.get(digest)) or _contest(row, digest, books)
+        verdict = _membership(books.frontier.get(digest), books) or _contest(row, digest, books)
     verdict = verdict or _Verdict("waiting", "waiting")
     return _standing(epoch, row, verdict, books, weights_digest=digest, first_epoch=books.first_epoch[submission])
 
@@ -150,33 +167,63 @@ def _kinship(row: Row | None) -> _Verdict | None:
     return _Verdict(state, str(row["reason"]), _text(row, "detail"), _text(row, "peer_submission_id"))
 
 
-def _membership(member: Row | None) -> _Verdict | None:
+def _membership(member: Row | None, books: _Books) -> _Verdict | None:
+    """A member's state is accepted, whatever follows; the reason says what stands between it and its pay."""
     if member is None:
         return None
+    credit = books.credits.get(str(member["weights_digest"]))
+    if credit is not None and not credit["registered"]:
+        return _Verdict("accepted", "not_registered")
     if not member["assay_complete"]:
         return _Verdict("accepted", "assaying")
+    if credit is not None and credit["reason"] == "no_credit":
+        return _Verdict("accepted", "no_credit")
     if not member["incumbent"]:
-        return _Verdict("accepted", "redundant", peer=_text(member, "redundant_by"))
+        return _Verdict("accepted", "redundant", peer=books.peer(member["redundant_by"]))
     return _Verdict("accepted", "accepted")
 
 
 def _contest(row: Row, digest: str, books: _Books) -> _Verdict:
-    submission = str(row["submission_id"])
-    if books.newest_of_hotkey.get(str(row["hotkey"])) != submission:
-        return _Verdict("superseded", "superseded", peer=books.newest_of_hotkey.get(str(row["hotkey"])))
-    order = {"expired": 0, "regressed": 1, "futile": 2, "undecided": 3, "won": 4}
-    contests = sorted(books.contests.get(digest, []), key=lambda contest: (order[str(contest["state"])], str(contest["incumbent"])))
-    if contests:
-        worst = contests[0]
-        state = {"won": "undecided"}.get(str(worst["state"]), str(worst["state"]))
-        return _Verdict(state, str(worst["reason"]), _text(worst, "environment"), _text(worst, "incumbent"))
+    """The state of weights that never entered: what the plan says of those that did not run, else this epoch's contests."""
     planned = books.plan.get(digest)
-    if planned is not None:
-        return _Verdict("undecided" if planned["planned"] else "waiting", str(planned["reason"] or "evaluating"))
-    prior = books.prior.get(submission)
-    if prior is not None and prior["state"] in ("futile", "regressed", "expired"):
-        return _Verdict(str(prior["state"]), str(prior["reason"]), _text(prior, "detail"), _text(prior, "peer"))
-    return _Verdict("waiting", "waiting")
+    if planned is None:
+        return _unplanned(row, books)
+    if not planned["planned"]:
+        return _not_run(row, str(planned["reason"]), books)
+    if books.withheld:
+        return _Verdict("undecided", "breaker_open")
+    return _fought(digest, books)
+
+
+def _unplanned(row: Row, books: _Books) -> _Verdict:
+    """Without a row in the plan, as when another scorer than the plan's had accepted it: what was known before still stands."""
+    prior = books.prior.get(str(row["submission_id"]))
+    if prior is None or prior["state"] not in _WORST_FIRST:
+        return _Verdict("waiting", "waiting")
+    return _Verdict(str(prior["state"]), str(prior["reason"]), _text(prior, "detail"), _text(prior, "peer"))
+
+
+def _not_run(row: Row, why: str, books: _Books) -> _Verdict:
+    if why == "superseded":
+        return _Verdict("superseded", why, peer=books.current_of_hotkey.get(str(row["hotkey"])))
+    if why not in _ENDED:
+        return _Verdict("waiting", why)
+    prior = books.prior.get(str(row["submission_id"]))
+    if prior is None or prior["reason"] != why:
+        return _Verdict(_ENDED[why], why)
+    return _Verdict(_ENDED[why], why, _text(prior, "detail"), _text(prior, "peer"))
+
+
+def _fought(digest: str, books: _Books) -> _Verdict:
+    """The worst of its contests with the present incumbents; those with models that did not enter or were overtaken decide nothing."""
+    present = {name for name, member in books.frontier.items() if member["incumbent"]}
+    contests = [contest for contest in books.contests.get(digest, []) if contest["incumbent"] in present]
+    worst = min(contests, key=lambda contest: (_WORST_FIRST.index(str(contest["state"])), str(contest["incumbent"])), default=None)
+    if worst is None:
+        return _Verdict("undecided", "evaluating")
+    if worst["state"] == "won":  # over all, yet it did not enter: one that entered before it this epoch is still to be met
+        return _Verdict("undecided", "undecided")
+    return _Verdict(str(worst["state"]), str(worst["reason"]), _text(worst, "environment"), books.peer(worst["incumbent"]))
 
 
 def _text(row: Row | None, column: str) -> str | None:
