@@ -113,17 +113,19 @@ def read_submissions(
     not registered at the boundary. Commitments that share a block with one whose index is unknown are ``review``: the chain
     does not tell which was first, and neither uids nor the hub's dates may (case A8).
 
-    Raises ``undecodable_epoch`` where more than ``undecodable_limit`` of at least ``undecodable_floor`` open ones are undecodable.
+    Raises ``undecodable_epoch`` where of at least ``undecodable_floor`` hotkeys with open ones more than ``undecodable_limit`` have
+    none that is decodable. Hotkeys are counted, not commitments: else one hotkey could block the epoch with a few bytes of garbage.
     """
     COMMITMENTS.check(commitments)
     owners = {row["hotkey"]: (row["uid"], row["coldkey"]) for row in NEURONS.check(neurons).to_dicts()}
     ties = _tied_blocks(commitments, earlier)
     rows = [_row(commitment, owners, ties) for commitment in commitments.to_dicts()]
     made = SUBMISSIONS.frame(rows)
-    opened = commitments.filter(pl.col("status").is_in(["plain", "revealed"])).height
-    bad = made.filter(pl.col("state") == "undecodable").height
-    if opened >= settings.undecodable_floor and bad > settings.undecodable_limit * opened:
-        raise AffineError("undecodable_epoch", f"{bad} of {opened} commitments cannot be decoded")
+    opened = made.filter(~pl.col("state").is_in(["sealed", "failed"]))
+    senders = opened["hotkey"].n_unique()
+    bad = senders - opened.filter(pl.col("state") != "undecodable")["hotkey"].n_unique()
+    if senders >= settings.undecodable_floor and bad > settings.undecodable_limit * senders:
+        raise AffineError("undecodable_epoch", f"none of the commitments of {bad} of {senders} hotkeys can be decoded")
     return made
 
 

@@ -117,13 +117,19 @@ def test_one_bad_item_costs_itself_alone_and_keeps_its_bytes():
 
 @pytest.mark.parametrize(("bad", "good", "stops"), [(20, 0, True), (19, 0, False), (19, 1, True), (18, 2, False)])
 def test_a_flood_of_undecodable_items_stops_the_epoch(bad, good, stops):
-    """A2: more than 90 % of at least 20 (here) is a broken decoder, not 20 broken miners."""
-    items = [("a", block, 0, b"?") for block in range(bad)] + [("b", 100 + block, 0, GOOD) for block in range(good)]
+    """A2: more than 90 % of at least 20 hotkeys (here) is a broken decoder, not 20 broken miners."""
+    items = [(f"a{block}", block, 0, b"?") for block in range(bad)] + [(f"b{block}", 100 + block, 0, GOOD) for block in range(good)]
     if stops:
         with pytest.raises(AffineError, match="undecodable_epoch"):
             _read(*items)
     else:
         assert _read(*items).height == bad + good
+
+
+def test_one_hotkey_cannot_stop_the_epoch_with_garbage():
+    """The snapshot is frozen: an epoch that is stopped by garbage would be stopped for all, for ever."""
+    made = _read(*[("a", block, 0, b"?") for block in range(500)], ("b", 600, 0, GOOD))
+    assert made.filter(state="submitted")["hotkey"].to_list() == ["b"]
 
 
 def test_sealed_items_are_no_flood():
