@@ -64,7 +64,7 @@ def epoch_sensors(epoch_job_name: str) -> list[SensorDefinition]:
         start = json.loads(context.cursor)["next"] if context.cursor else _first_epoch(settings, newest)
         due = range(start, min(newest + 1, start + MAX_REQUESTS))
         if not due:
-            return SkipReason(f"epoch {newest} is the newest closed one and has been asked for")
+            return SkipReason(f"epoch {newest} is the newest closed one; epoch {start} is the next to be asked for")
         scorer = settings.scorer()
         return SensorResult(
             run_requests=[_request(epoch, scorer, 0) for epoch in due],
@@ -95,7 +95,7 @@ def epoch_sensors(epoch_job_name: str) -> list[SensorDefinition]:
 
 def _first_epoch(settings: SettingsResource, newest: int) -> int:
     first = settings.load().chain.first_epoch
-    return newest if first is None else min(first, newest)
+    return newest if first is None else first
 
 
 def _runs_of(instance: DagsterInstance, key: str) -> list[DagsterRunStatus]:
