@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance, Definitions, RunRequest, SensorEvaluationContext
+from dagster import DagsterInstance, Definitions, RepositoryDefinition, RunRequest, SensorEvaluationContext
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
 from affine_dagster.chain.local import LocalChain
@@ -33,6 +34,10 @@ class Watch:
     instance: DagsterInstance
     cursors: dict[str, str | None] = field(default_factory=dict)
 
+    @cached_property
+    def repository(self) -> RepositoryDefinition:
+        return self.definitions.get_repository_def()
+
     def pass_epochs(self, epochs: int) -> None:
         """Let blocks pass until so many more epochs have closed, beacon included."""
         hand = LocalWorld(self.world.chain_path)
@@ -49,7 +54,7 @@ class Watch:
 
     def evaluate(self, sensor_name: str) -> SensorExecutionData:
         """One tick. Keys are added and the cursor is kept, as the daemon does; runs are not started."""
-        repository = self.definitions.get_repository_def()
+        repository = self.repository
         with SensorEvaluationContext(
             instance_ref=self.instance.get_ref(), last_tick_completion_time=None, last_run_key=None,
             cursor=self.cursors.get(sensor_name), log_key=None, repository_name=repository.name, repository_def=repository,
