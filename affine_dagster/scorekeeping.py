@@ -145,7 +145,6 @@ class ScoreKeeper:
             epoch=epoch,
             width=len(self.settings.evaluation.environments),
             scoring=self.settings.scoring,
-            max_weight=int(chain["max_weight_limit"]),
             rule=self.settings.scoring.rule,
         )
         self.tables.write(WEIGHTS, epoch, frame, self.scorer)

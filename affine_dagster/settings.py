@@ -38,7 +38,7 @@ class ChainSettings(_Section):
     beacon_lag_blocks: int = Field(default=3, ge=1, description="blocks after the commit cutoff whose hash seeds the tasks")
     first_epoch: int | None = Field(default=None, ge=0, description="first epoch that is run; None: the newest closed one at the start")
     undecodable_limit: float = Field(
-        default=0.9, gt=0, le=1, description="share of hotkeys with nothing decodable above which the refresh aborts"
+        default=1.0, gt=0, le=1, description="share of hotkeys with nothing decodable from which on the refresh aborts"
     )
     undecodable_floor: int = Field(default=20, ge=1, description="the share is only judged from this many hotkeys on")
     hotkey_file: Path | None = Field(default=None, description="file with the validator's hotkey seed or uri; never a coldkey")

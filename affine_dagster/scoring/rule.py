@@ -16,7 +16,7 @@ from affine_dagster.scoring.credits import epoch_credits
 from affine_dagster.scoring.frontier import advance_frontier
 from affine_dagster.scoring.pairs import epoch_evidence
 from affine_dagster.scoring.scores import epoch_scores
-from affine_dagster.scoring.weights import TOTAL, weight_vector
+from affine_dagster.scoring.weights import weight_vector
 from affine_dagster.settings import Settings
 
 __all__ = ["EpochInputs", "FrontierCredits", "Outcome", "PriorState", "Rule", "fold"]
@@ -28,7 +28,7 @@ class EpochInputs:
 
     ``plan``: PLAN rows of the epoch. ``rewards``: REWARDS rows of the epoch. ``assays``: REWARDS of open assays, of all epochs in
     which they ran (rows of the epoch itself may be among them). ``models``: MODELS as known in the epoch. ``registered``: hotkeys at
-    the boundary block. ``max_weight``: the chain's limit on one weight, of 65,535.
+    the boundary block.
     """
 
     epoch: int
@@ -39,7 +39,6 @@ class EpochInputs:
     models: pl.DataFrame
     registered: Collection[str]
     burn_hotkey: str
-    max_weight: int = TOTAL
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class FrontierCredits:
         credit = epoch_credits(frontier, inputs.registered, epoch=epoch, boundary_block=block, scoring=settings.scoring)
         weights = weight_vector(
             credit, inputs.registered, inputs.burn_hotkey, epoch=epoch, width=len(settings.evaluation.environments),
-            scoring=settings.scoring, max_weight=inputs.max_weight, rule=self.name,
+            scoring=settings.scoring, rule=self.name,
         )
         return Outcome(pairs.evidence, pairs.contests, epoch_scores(inputs.rewards, settings, epoch), frontier, credit, weights)
 

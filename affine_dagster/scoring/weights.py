@@ -38,21 +38,22 @@ def apportion(shares: Mapping[str, int], total: int = TOTAL) -> dict[str, int]:
 
 def weight_vector(
     credit: pl.DataFrame, registered: Collection[str], burn_hotkey: str, *, epoch: int, width: int, scoring: ScoringSettings,
-    max_weight: int = TOTAL, rule: str = "frontier_credits",
+    rule: str = "frontier_credits",
 ) -> pl.DataFrame:
     """The WEIGHTS rows of one epoch's CREDITS rows, sorted by hotkey; the burn hotkey always has a row.
 
     Only hotkeys in ``registered`` are paid; the burn hotkey is never a contestant: a credit of its own is ignored (case W8).
     With ``target_credit`` the share 1 − min(1, Σ decayed / target) burns; nothing owed burns all. ``width``: environments,
-    which set the unit grid**-width. ``max_weight``: the chain's limit on one weight.
-    ``sendable`` is the verdict of the checks on the made vector (sum, range, registered, the chain's limit).
+    which set the unit grid**-width. The chain's limit on one weight is met when
+    weights are sent (``chain/sending.py``), from the parameters in force then.
+    ``sendable`` is the verdict of the checks on the made vector (sum, range, registered).
     """
     owed = _owed(credit, registered, burn_hotkey)
     target = int(Fraction(scoring.target_credit) * scoring.grid**width * DECAY_ONE)
     spent = sum(owed.values())
     burned = max(target - spent, 0) if spent else 1
     weights = apportion({**owed, burn_hotkey: burned})
-    sound = _sound(weights, registered, max_weight)
+    sound = _sound(weights, registered)
     reason = ("sendable" if spent else "burned") if sound else "not_sendable"
     return WEIGHTS.frame(
         {
@@ -79,11 +80,10 @@ def _units(text: str | None) -> int:
     return int(text)
 
 
-def _sound(weights: Mapping[str, int], registered: Collection[str], max_weight: int) -> bool:
+def _sound(weights: Mapping[str, int], registered: Collection[str]) -> bool:
     """Whether the chain may see this vector. A burn hotkey that gets weight must be registered like any other."""
     return (
         sum(weights.values()) == TOTAL
         and all(0 <= weight <= TOTAL for weight in weights.values())
         and all(hotkey in registered for hotkey, weight in weights.items() if weight)
-        and max(weights.values()) <= max_weight
     )

@@ -115,9 +115,9 @@ def test_one_bad_item_costs_itself_alone_and_keeps_its_bytes():
     assert made["reason"].to_list() == ["submitted", "undecodable", "submitted"]
 
 
-@pytest.mark.parametrize(("bad", "good", "stops"), [(20, 0, True), (19, 0, False), (19, 1, True), (18, 2, False)])
+@pytest.mark.parametrize(("bad", "good", "stops"), [(20, 0, True), (19, 0, False), (200, 1, False)])
 def test_a_flood_of_undecodable_items_stops_the_epoch(bad, good, stops):
-    """A2: more than 90 % of at least 20 hotkeys (here) is a broken decoder, not 20 broken miners."""
+    """A2: if of at least 20 hotkeys nobody's can be decoded, it is the decoder; one that can shows that it works, whatever others send."""
     items = [(f"a{block}", block, 0, b"?") for block in range(bad)] + [(f"b{block}", 100 + block, 0, GOOD) for block in range(good)]
     if stops:
         with pytest.raises(AffineError, match="undecodable_epoch"):
@@ -186,7 +186,7 @@ def test_a_commitment_has_one_id_and_one_position_sealed_and_opened():
 def test_an_id_is_short_safe_and_of_one_position():
     names = {submission_id(hotkey, block, index) for hotkey in "ab" for block in (1, 11) for index in (1, 11, None)}
     assert len(names) == 12
-    assert all(len(name) == 13 and name[0] == "s" and set(name[1:]) <= set("0123456789abcdef") for name in names)
+    assert all(len(name) == 25 and name[0] == "s" and set(name[1:]) <= set("0123456789abcdef") for name in names)
 
 
 def test_the_uid_is_that_of_the_hotkey_at_the_boundary_and_none_for_one_that_left():

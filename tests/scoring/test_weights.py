@@ -115,12 +115,6 @@ def test_burning_to_a_stranger_is_not_sendable(make: Any) -> None:
     assert made.select("sendable", "reason").rows() == [(False, "not_sendable")]
 
 
-def test_more_than_the_chain_s_limit_is_not_sendable(make: Any) -> None:
-    """Case W7: the chain's limits are applied before, not found out by sending."""
-    made = vector(make.credit_frame(a=3, b=2), {"a", "b", "burn"}, max_weight=30_000)
-    assert set(made["reason"]) == {"not_sendable"}
-
-
 @pytest.mark.parametrize("shares", [{"a": 0}, {"a": 2, "b": -1}])
 def test_impossible_shares_are_refused(shares: dict[str, int]) -> None:
     with pytest.raises(AffineError, match="bad_table"):
