@@ -117,7 +117,8 @@ def read_submissions(
     does not tell which was first, and neither uids nor the hub's dates may (case A8).
 
     Raises ``undecodable_epoch`` where of at least ``undecodable_floor`` hotkeys with open ones the share ``undecodable_limit`` or
-    more have none that is decodable. By default that is all of them: one honest commitment shows that the decoder works. Hotkeys are counted, not commitments: else one hotkey could block the epoch with a few bytes of garbage.
+    more have none that is decodable. By default that is all of them: one honest commitment shows that the decoder works.
+    Hotkeys are counted, not commitments: else one hotkey could block the epoch with a few bytes of garbage.
     """
     COMMITMENTS.check(commitments)
     owners = {row["hotkey"]: (row["uid"], row["coldkey"]) for row in NEURONS.check(neurons).to_dicts()}
