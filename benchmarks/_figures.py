@@ -68,7 +68,7 @@ def share_of(name: str, count: int, of: int, *, comparison: float | None = None,
     centre = (share + z2 / (2 * of)) / (1 + z2 / of)
     half = _Z / (1 + z2 / of) * math.sqrt(share * (1 - share) / of + z2 / (4 * of * of))
     counted = f"{count:,} of {of:,}, 95 % interval"
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    low, high = (0.0 if count == 0 else centre - half), (1.0 if count == of else centre + half)
     return Figure(name, share, "share", low, high, comparison, against, f"{counted}{'; ' if note else ''}{note}")
 
 
