@@ -60,6 +60,8 @@ def make_plan(inputs: PlanInputs, settings: Settings) -> pl.DataFrame:
     with a present incumbent. It keeps the alpha and the discordance of its first plan, since its evidence goes on. Incumbents
     run only if a challenger does. The oldest ``max_models_per_epoch`` run; one that was planned ``max_epochs`` times without an
     end (its workers die, its results are missing) gets only room that all others leave, so that none can hold a place for ever.
+    First tries begin in the order of age: while an older one is held back no newer one begins, whoever owns it, or a noisy copy
+    could be accepted first and its original would have to beat it.
     """
     books = _Books.of(inputs, settings)
     incumbents = _incumbents(inputs)
@@ -141,7 +143,7 @@ def _row(model: Row, *, role: str, purpose: str, task_epoch: int, tasks: int, re
 
 def _challengers(inputs: PlanInputs, settings: Settings, books: _Books, opponents: Sequence[str]) -> Iterator[dict[str, Any]]:
     owners = OwnerBook.of(inputs.epoch, inputs.epochs, inputs.submissions, books.first_plan, settings.scoring)
-    room = settings.evaluation.max_models_per_epoch
+    room, deferred = settings.evaluation.max_models_per_epoch, False
     candidates = _candidates(inputs, books)
     for model in sorted(candidates, key=lambda row: books.times_planned.get(row["weights_digest"], 0) >= settings.evaluation.max_epochs):
         ended = _not_run(model, books, opponents)
@@ -149,8 +151,8 @@ def _challengers(inputs: PlanInputs, settings: Settings, books: _Books, opponent
             yield _idle(model, inputs.epoch, opponents, ended)
             continue
         before = books.first_plan.get(model["weights_digest"])
-        number = None if before is not None else owners.next_try(model["submission_id"], model["hotkey"])
-        if before is None and number is None:
+        deferred = deferred or (before is None and owners.next_try(model["submission_id"], model["hotkey"]) is None)
+        if before is None and deferred:
             yield _idle(model, inputs.epoch, opponents, "owner_deferred")
         elif room == 0:
             yield _idle(model, inputs.epoch, opponents, "waiting")

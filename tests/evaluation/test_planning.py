@@ -219,8 +219,33 @@ def test_tries_are_counted_by_owner_and_not_by_hotkey() -> None:
 
 def test_owners_beyond_the_slots_of_the_day_are_deferred() -> None:
     chosen = with_settings(owner_slots=2)
-    models = [model("a", 10, coldkey="x"), model("b", 11, coldkey="y"), model("c", 12, coldkey="z"), model("d", 13, coldkey="x")]
-    assert states(make_plan(inputs(*models), chosen)) == {"sa": "runs", "sb": "runs", "sc": "owner_deferred", "sd": "runs"}
+    models = [model("a", 10, coldkey="x"), model("b", 11, coldkey="x"), model("c", 12, coldkey="y"), model("d", 13, coldkey="z")]
+    assert states(make_plan(inputs(*models), chosen)) == {"sa": "runs", "sb": "runs", "sc": "runs", "sd": "owner_deferred"}
+
+
+def test_nobody_with_a_slot_overtakes_an_older_model_that_has_none() -> None:
+    """Else the owner of a slot runs a noisy copy of it today, and the original must beat its own copy tomorrow."""
+    chosen = with_settings(owner_slots=1)
+    models = [model("a", 10, coldkey="x"), model("original", 11, coldkey="y"), model("copy", 12, coldkey="x")]
+    assert states(make_plan(inputs(*models), chosen)) == {"sa": "runs", "soriginal": "owner_deferred", "scopy": "owner_deferred"}
+
+
+def test_a_pair_that_runs_already_goes_on_while_older_models_are_held_back() -> None:
+    chosen = with_settings(owner_slots=1)
+    first = columns(PLAN, [model("b", 20, coldkey="x") | {"role": "challenger", "planned": True, "alpha": 0.5, "discordance": 0.3}])
+    models = [model("a", 10, coldkey="y"), model("b", 20, coldkey="x"), model("c", 30, coldkey="x")]
+    assert states(make_plan(inputs(*models, plans=first), chosen)) == {"sa": "owner_deferred", "sb": "runs", "sc": "owner_deferred"}
+
+
+@given(st.lists(st.sampled_from("wxyz"), min_size=1, max_size=10), st.integers(1, 8), st.integers(1, 3))
+@examples(max_examples=40, deadline=None)
+def test_first_tries_begin_in_the_order_of_age(owners: list[str], room: int, slots: int) -> None:
+    """Whatever holds models back, slots or room: those that begin are the oldest ones."""
+    digests = [{"tensor_set_digest": f"{at:064x}", "weights_digest": f"{at:064x}"} for at in range(len(owners))]
+    models = [model(f"{at}", 10 + at, coldkey=owner, **digests[at]) for at, owner in enumerate(owners)]
+    plan = make_plan(inputs(*models), with_settings(max_models_per_epoch=room, owner_slots=slots)).filter(role="challenger")
+    begun = plan.sort("block")["planned"].to_list()
+    assert begun == sorted(begun, reverse=True)
 
 
 def test_slots_taken_earlier_on_the_same_day_count() -> None:
