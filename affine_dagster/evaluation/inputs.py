@@ -19,6 +19,7 @@ from affine_dagster.tables import (
     KINSHIP,
     PLAN,
     SUBMISSIONS,
+    SWAPS,
 )
 
 __all__ = ["plan_inputs", "prior_epoch"]
@@ -48,6 +49,7 @@ def plan_inputs(tables: Tables, settings: Settings, epoch: int) -> PlanInputs:
         prior_epoch=before,
         epochs=tables.until(EPOCHS, epoch),
         submissions=tables.until(SUBMISSIONS, epoch),
+        swaps=tables.until(SWAPS, epoch),
         admissions=tables.until(ADMISSIONS, epoch),
         fingerprints=tables.until(FINGERPRINTS, epoch),
         kinship=tables.until(KINSHIP, epoch),

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from affine_dagster.chain.owners import owner_clusters
 from affine_dagster.evaluation.owners import OwnerBook
 from affine_dagster.evaluation.tasksets import ASSAY, CONTEST
 from affine_dagster.scoring.contest import ContestRule
@@ -44,6 +45,7 @@ class PlanInputs:
     prior_epoch: int | None
     epochs: pl.DataFrame
     submissions: pl.DataFrame
+    swaps: pl.DataFrame
     admissions: pl.DataFrame
     fingerprints: pl.DataFrame
     kinship: pl.DataFrame
@@ -142,7 +144,9 @@ def _row(model: Row, *, role: str, purpose: str, task_epoch: int, tasks: int, re
 
 
 def _challengers(inputs: PlanInputs, settings: Settings, books: _Books, opponents: Sequence[str]) -> Iterator[dict[str, Any]]:
-    owners = OwnerBook.of(inputs.epoch, inputs.epochs, inputs.submissions, books.first_plan, settings.scoring)
+    owners = OwnerBook.of(
+        inputs.epoch, inputs.epochs, owner_clusters(inputs.submissions, inputs.swaps), books.first_plan, settings.scoring
+    )
     room, deferred = settings.evaluation.max_models_per_epoch, False
     candidates = _candidates(inputs, books)
     for model in sorted(candidates, key=lambda row: books.times_planned.get(row["weights_digest"], 0) >= settings.evaluation.max_epochs):
@@ -151,14 +155,14 @@ def _challengers(inputs: PlanInputs, settings: Settings, books: _Books, opponent
             yield _idle(model, inputs.epoch, opponents, ended)
             continue
         before = books.first_plan.get(model["weights_digest"])
-        deferred = deferred or (before is None and owners.next_try(model["submission_id"], model["hotkey"]) is None)
+        deferred = deferred or (before is None and owners.next_try(model["hotkey"]) is None)
         if before is None and deferred:
             yield _idle(model, inputs.epoch, opponents, "owner_deferred")
         elif room == 0:
             yield _idle(model, inputs.epoch, opponents, "waiting")
         else:
             room -= 1
-            alpha = before["alpha"] if before is not None else owners.spend(model["submission_id"], model["hotkey"])
+            alpha = before["alpha"] if before is not None else owners.spend(model["hotkey"])
             discordance = before["discordance"] if before is not None else books.discordance or settings.scoring.discordance
             yield _running(model, inputs, settings, books, opponents=opponents, alpha=alpha, discordance=discordance)
 

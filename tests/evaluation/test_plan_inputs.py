@@ -10,7 +10,7 @@ from affine_dagster.evaluation.inputs import plan_inputs, prior_epoch
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import Settings, scorer_version
 from affine_dagster.store import Store, Tables
-from affine_dagster.tables import FRONTIER, PLAN
+from affine_dagster.tables import FRONTIER, PLAN, SWAPS
 
 SETTINGS = Settings()
 SCORER = scorer_version(SETTINGS)
@@ -49,3 +49,11 @@ def test_a_new_scorer_needs_its_own_history_first(tables: Tables) -> None:
     closed(tables, 1, "sold")
     with pytest.raises(AffineError, match="scorer_without_history"):
         plan_inputs(tables, SETTINGS, 2)
+
+
+def test_the_swaps_of_all_epochs_so_far_say_who_an_owner_is(tables: Tables) -> None:
+    closed(tables, 1)
+    for epoch in (1, 2, 3):
+        row = {"epoch": epoch, "block": 10 * epoch, "coldkey": "c", "old_hotkey": f"h{epoch}", "new_hotkey": f"h{epoch + 1}"}
+        tables.write(SWAPS, epoch, SWAPS.frame([row]))
+    assert plan_inputs(tables, SETTINGS, 2).swaps["epoch"].to_list() == [1, 2]

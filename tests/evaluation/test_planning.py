@@ -26,6 +26,7 @@ from affine_dagster.tables import (
     KINSHIP,
     PLAN,
     SUBMISSIONS,
+    SWAPS,
     Table,
 )
 
@@ -66,7 +67,7 @@ def inputs(*models: dict[str, Any], **changes: Any) -> PlanInputs:
     given_inputs = PlanInputs(
         epoch=EPOCH, prior_epoch=None, epochs=table(EPOCHS, [{"epoch": epoch, "boundary_block": 1000 * epoch} for epoch in range(12)]),
         submissions=columns(SUBMISSIONS, [row | {"state": "submitted"} for row in models]),
-        admissions=columns(ADMISSIONS, list(models)),
+        swaps=SWAPS.empty(), admissions=columns(ADMISSIONS, list(models)),
         fingerprints=columns(FINGERPRINTS, [genesis(), *admitted]),
         kinship=columns(KINSHIP, admitted), frontier=None, contests=CONTESTS.empty(), evidence=EVIDENCE.empty(), plans=PLAN.empty(),
     )
@@ -215,6 +216,26 @@ def test_tries_are_counted_by_owner_and_not_by_hotkey() -> None:
     plan = make_plan(inputs(*(model(name, 10 + at, coldkey=cold) for at, name in enumerate("abc"))), SETTINGS)
     alphas = [row["alpha"] for row in rows(plan, role="challenger")]
     assert alphas == [pytest.approx(try_alpha(SETTINGS.scoring, number)) for number in (1, 2, 3)]
+
+
+def test_a_swapped_hotkey_is_no_new_owner() -> None:
+    """The chain knows no coldkey of a hotkey that was swapped away; its tries are its owner's all the same."""
+    swaps = table(SWAPS, [{"epoch": 5, "block": 15, "coldkey": "c", "old_hotkey": "hot-a", "new_hotkey": "hot-b"}])
+    models = [model("a", 10, coldkey=None), model("b", 20, coldkey="c"), model("d", 30, coldkey="c")]
+    plan = make_plan(inputs(*models, swaps=swaps), SETTINGS)
+    alphas = {row["submission_id"]: row["alpha"] for row in rows(plan, role="challenger")}
+    assert alphas == {name: pytest.approx(try_alpha(SETTINGS.scoring, number)) for number, name in enumerate(("sa", "sb", "sd"), 1)}
+
+
+def test_a_try_before_a_swap_counts_after_it() -> None:
+    """One slot a day is left and the owner has it: after the swap it still is that owner's, and no second one."""
+    first = columns(PLAN, [model("a", 10, coldkey="c") | {"role": "challenger", "planned": True, "alpha": 0.5, "discordance": 0.3}])
+    swaps = table(SWAPS, [{"epoch": 5, "block": 15, "coldkey": "c", "old_hotkey": "hot-a", "new_hotkey": "hot-b"}])
+    models = [model("a", 10, coldkey=None), model("b", 20, coldkey="c")]
+    chosen = with_settings(owner_slots=1)
+    plan = make_plan(inputs(*models, plans=first, swaps=swaps), chosen)
+    assert states(plan) == {"sa": "runs", "sb": "runs"}
+    assert [row["alpha"] for row in rows(plan, submission_id="sb")] == [pytest.approx(try_alpha(chosen.scoring, 2))]
 
 
 def test_owners_beyond_the_slots_of_the_day_are_deferred() -> None:
