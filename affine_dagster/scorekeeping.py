@@ -18,6 +18,7 @@ from affine_dagster.integrity.owners import owner_findings
 from affine_dagster.leaderboard.snapshot import LeaderboardSnapshot, build
 from affine_dagster.leaderboard.standings import StandingInputs, standings
 from affine_dagster.ledger import Ledger
+from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.credits import epoch_credits
 from affine_dagster.scoring.frontier import advance_frontier
@@ -83,8 +84,10 @@ class ScoreKeeper:
     def keep_evidence(self, epoch: int) -> pl.DataFrame:
         """Close the epoch's ledger; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows.
 
-        While the breaker is open the epoch's contest tasks count for nobody and against nobody, then and later.
+        While the breaker is open the epoch's contest tasks count for nobody and against nobody, then and later. Raises
+        ``scorer_without_history`` where this scorer has not scored the epoch before: its evidence would begin in the middle.
         """
+        self._check_history(epoch)
         self.ledger.close_epoch(epoch)
         rewards = self.ledger.rewards(epoch)
         withheld = breaker_open(self._faults(epoch, rewards))
@@ -208,6 +211,11 @@ class ScoreKeeper:
     def _faults(self, epoch: int, rewards: pl.DataFrame) -> pl.DataFrame:
         incumbents = self.tables.need(PLAN, epoch).filter(pl.col("role") == "incumbent")
         return fault_findings(epoch, rewards, set(incumbents["weights_digest"]), self.settings.evaluation)
+
+    def _check_history(self, epoch: int) -> None:
+        before = self.tables.newest_before(PLAN, epoch)
+        if before is not None and self.tables.read(CONTESTS, before, self.scorer) is None:
+            raise AffineError("scorer_without_history", f"scorer {self.scorer} has no evidence of epoch {before}")
 
     def _registered(self, epoch: int) -> frozenset[str]:
         return frozenset(self.tables.need(NEURONS, epoch)["hotkey"])

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from affine_dagster.ledger import Ledger
+from affine_dagster.reasons import AffineError
 from affine_dagster.scorekeeping import ScoreKeeper
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
 from affine_dagster.store import Store, Tables
@@ -107,3 +108,11 @@ def test_an_assay_that_the_platform_spoiled_begins_again(book: ScoreKeeper) -> N
     _, frontier = played(lowered(book), spoiled=True)
     assert frontier.select("assay_epoch", "assay_complete").rows() == [(None, False)]
     assert frontier["upper"].to_list() == [[SETTINGS.scoring.grid]]
+
+
+def test_evidence_does_not_begin_in_the_middle(book: ScoreKeeper) -> None:
+    """A scorer that has not scored the epoch before would take the evidence of later ones for all there is."""
+    book.tables.write(PLAN, EPOCH - 1, PLAN.empty())
+    with pytest.raises(AffineError, match="scorer_without_history"):
+        book.keep_evidence(EPOCH)
+    assert book.tables.epochs(EVIDENCE, book.scorer) == []

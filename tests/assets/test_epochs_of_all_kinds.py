@@ -325,6 +325,18 @@ def test_the_new_margin_is_in_the_new_evidence(changed: Change) -> None:
     assert validator.tables.need(CONTESTS, PAID, validator.other_scorer).height == 1
 
 
+def test_rescoring_a_part_without_what_came_before_is_refused_and_writes_nothing(changed: Change) -> None:
+    """Evidence that began in the middle would look like evidence."""
+    validator = changed.validator
+    part = validator.world.home / "part.toml"
+    part.write_text(validator.world.settings_path.read_text().replace("margin = 0.03", "margin = 0.05"))
+    tags = {"dagster/asset_partition_range_start": epoch_name(QUIET), "dagster/asset_partition_range_end": epoch_name(GONE)}
+    with pytest.raises(Exception, match="scorer_without_history") as refused:
+        validator.ticker(part).run(RESCORE_JOB, RunRequest(tags=tags))
+    assert _cause(refused.value).code == "scorer_without_history"
+    assert validator.tables.epochs(EVIDENCE, scorer_version(load_settings(part))) == []
+
+
 def test_rescoring_sends_nothing(changed: Change) -> None:
     assert changed.sends_before == changed.sends_after
 
