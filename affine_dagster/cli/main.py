@@ -79,11 +79,13 @@ def show(home: Path) -> None:
     """Print the leaderboard's latest snapshot."""
     from affine_dagster.cli.board import print_board
     from affine_dagster.leaderboard.snapshot import read_latest
+    from affine_dagster.league.world import open_world
     from affine_dagster.store import Store
 
-    snapshot = read_latest(Store(str(home / "store")))
+    store = Store(open_world(home).settings().store.url)
+    snapshot = read_latest(store)
     if snapshot is None:
-        raise AffineError("missing_input", f"no snapshot is published under {home / 'store'}")
+        raise AffineError("missing_input", f"no snapshot is published under {store.url}")
     print_board(snapshot)
 
 
@@ -91,9 +93,12 @@ def show(home: Path) -> None:
 @click.argument("path", type=click.Path(exists=False, path_type=Path))
 def check_settings(path: Path) -> None:
     """Check a settings file and print what is in force."""
+    from affine_dagster.environments.registry import environments
     from affine_dagster.settings import load_settings
 
-    click.echo(load_settings(path).model_dump_json(indent=1))
+    settings = load_settings(path)
+    environments(settings.evaluation.environments)
+    click.echo(settings.model_dump_json(indent=1))
 
 
 @main.command()

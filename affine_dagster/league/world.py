@@ -19,6 +19,7 @@ from affine_dagster.chain.local import LocalChain
 from affine_dagster.chain.local_state import SubnetParameters
 from affine_dagster.chain.local_world import LocalWorld
 from affine_dagster.hub.local import LocalHub
+from affine_dagster.reasons import AffineError
 from affine_dagster.settings import Settings, load_settings
 
 __all__ = ["DEMO_SCENARIO", "TINY_SCENARIO", "Entry", "Scenario", "World", "make_world", "open_world", "play_epoch", "produce_blocks"]
@@ -183,8 +184,11 @@ def make_world(home: Path, models: Mapping[str, Path], scenario: Scenario) -> Wo
 
 
 def open_world(home: Path) -> World:
-    """A world that was made before."""
-    return World(home.resolve())
+    """A world that was made before. Raises ``bad_settings`` where none was, and makes nothing."""
+    world = World(home.resolve())
+    if not world.settings_path.is_file():
+        raise AffineError("bad_settings", f"--home {home}: no world was made there (there is no {world.settings_path.name})")
+    return world
 
 
 def play_epoch(world: World, epoch: int) -> None:
