@@ -119,6 +119,7 @@ _ALL = (
     Reason("unloadable_here", _E, "the evaluator could not load the model", _WAIT),
     Reason("no_answer", _E, "the engine gave no answer", "nothing: the task is tried again"),
     Reason("worker_lost", _P, "the evaluation process ended before it was done", "nothing: it is started again"),
+    Reason("engine_crashed", _P, "the evaluation process crashed on the task's batch", "nothing: the batch is tried again"),
     Reason("model_crashes_engine", _M, "the same task failed three times for this model alone", "run the model on the task with the engine named in the receipt"),
     Reason("invalid_sample", _M, "the engine answered with non-finite log-probabilities", "train again from a sound checkpoint"),
     Reason("context_overflow", _M, "the model's own turns overflowed the context", "answer shorter"),

@@ -22,9 +22,10 @@ from typing import Protocol
 import affine_dagster
 from affine_dagster.evaluation.events import JobEvent
 from affine_dagster.evaluation.job import EvaluationJob
-from affine_dagster.evaluation.lease import is_leased
-from affine_dagster.evaluation.worker import EXIT_DONE, EXIT_FAILED, EXIT_LEASED
+from affine_dagster.evaluation.lease import is_leased, lease
+from affine_dagster.evaluation.worker import EXIT_DONE, EXIT_FAILED, EXIT_LEASED, worker_of
 from affine_dagster.ledger import Ledger
+from affine_dagster.reasons import AffineError
 from affine_dagster.settings import Settings
 from affine_dagster.store import Store
 
@@ -33,6 +34,10 @@ __all__ = ["EvalJobs", "JobOutcome", "LocalProcesses", "Progress"]
 Progress = Callable[[JobEvent], None]
 
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals by which a process dies of what it does itself. SIGKILL is not among them: an operator, the machine's memory killer and
+our own wall limit kill with it."""
+_WORKER = (sys.executable, "-m", "affine_dagster.evaluation.worker")
 _GRACE_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
@@ -69,6 +74,7 @@ class _Run:
     deadline: float = 0.0
     tries: int = 0
     losses: int = 0
+    crashes: int = 0
     committed: int = 0
     read: int = 0
     waited: bool = False
@@ -92,12 +98,18 @@ class LocalProcesses:
     ``clock`` and ``pause`` are the machine's monotonic seconds and its sleep. A lost worker is started again until it was lost
     ``evaluation.attempts`` times in a row without committing a batch in between (``worker_lost``). One that gets on and ends at
     its wall limit is not started again in this run: a slow model costs everybody else one limit, not one a batch.
+
+    A worker that dies of a crash signal has used up an attempt of the batch that it was at (rows ``engine_crashed``), so that the
+    job goes on behind a batch that no attempt survives, and the crash is judged as any lost answer (``adjudication.py``). All
+    starts after crashes share one wall limit. A model that answers nothing at all is given up after ``attempts`` such batches.
+    ``command`` is the worker's, without the job file and the lease.
     """
 
     settings: Settings
     folder: Path | None = None
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
+    command: Sequence[str] = _WORKER
 
     def run(self, jobs: Sequence[EvaluationJob], progress: Progress) -> list[JobOutcome]:
         """See ``EvalJobs.run``."""
@@ -150,8 +162,9 @@ class LocalProcesses:
         run.tries += 1
         run.last_failure, run.overdue = None, False
         run.read = run.files.log.stat().st_size if run.files.log.exists() else 0
-        run.deadline = self.clock() + run.job.evaluation.job_seconds + _GRACE_SECONDS
-        command = [sys.executable, "-m", "affine_dagster.evaluation.worker", str(run.files.job), str(run.files.lease)]
+        if run.crashes == 0:
+            run.deadline = self.clock() + run.job.evaluation.job_seconds + _GRACE_SECONDS
+        command = [*self.command, str(run.files.job), str(run.files.lease)]
         with run.files.log.open("ab") as log:
             run.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module on our own file
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=_environment(run.job),
@@ -166,13 +179,17 @@ class LocalProcesses:
             return
         if status == EXIT_LEASED:
             run.tries -= 1
+            run.crashes = 0
             return
         got_on = self._committed(run) > run.committed
-        run.losses = 1 if got_on and status != EXIT_FAILED else run.losses + 1
         reason, detail = _why(run, status)
         progress(replace(_event(run, "lost" if reason == "worker_lost" else "failed"), reason=reason, detail=detail))
-        spent = status == -signal.SIGALRM or run.overdue
-        if run.losses >= run.job.evaluation.attempts or (spent and got_on):
+        spent = (status == -signal.SIGALRM or run.overdue) and (got_on or run.crashes > 0)
+        if -status in _CRASHES and _record_crash(run, detail, progress):
+            run.losses, run.crashes = 0, 1 if got_on else run.crashes + 1
+        else:
+            run.losses, run.crashes = 1 if got_on and status != EXIT_FAILED else run.losses + 1, 0
+        if spent or run.losses >= run.job.evaluation.attempts or _is_hopeless(run):
             run.outcome = JobOutcome(run.job.name, run.job.weights_digest, reason, detail, run.tries)
 
     def _committed(self, run: _Run) -> int:
@@ -188,6 +205,26 @@ def _why(run: _Run, status: int) -> tuple[str, str]:
         return run.last_failure.reason, run.last_failure.detail
     how = f"ended by signal {-status}" if status < 0 else f"exit status {status}"
     return "worker_lost", f"{how}; its log is {run.files.log.name}"
+
+
+def _record_crash(run: _Run, detail: str, progress: Progress) -> bool:
+    """Make the crash an attempt of the batch in progress. False where that cannot be: it is then a loss like any other."""
+    with lease(run.files.lease) as taken:
+        if not taken:
+            return False
+        try:
+            return worker_of(run.job).record_crash(detail)
+        except AffineError as error:
+            progress(replace(_event(run, "failed"), reason=error.code, detail=error.detail))
+            return False
+
+
+def _is_hopeless(run: _Run) -> bool:
+    """Whether the worker crashed at ``attempts`` batches in a row and the model has not answered a single task in this epoch."""
+    if run.crashes < run.job.evaluation.attempts**2:
+        return False
+    rows = Ledger(Store(run.job.store.url)).rollouts(run.job.epoch, weights_digest=run.job.weights_digest)
+    return bool(rows["fault"].is_not_null().all())
 
 
 def _tell(run: _Run, progress: Progress) -> None:

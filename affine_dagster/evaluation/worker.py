@@ -8,9 +8,10 @@ processes (``jobs.py``), what a batch is made of (``rollouts.py``), when the evi
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from affine_dagster.serving.transformers import TransformersEngine
 from affine_dagster.store import Store, Tables
 from affine_dagster.tables import EPOCHS, REWARDS, TASKS
 
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_LEASED", "Worker", "main", "tasks_for"]
+__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_LEASED", "Worker", "main", "tasks_for", "worker_of"]
 
 EXIT_DONE = 0
 EXIT_FAILED = 70
@@ -73,8 +74,8 @@ class Worker:
         """
         with self._open:
             try:
-                for assignment in self._job.assignments:
-                    self._run_assignment(assignment)
+                for assignment, name, batch in self._due():
+                    self._run_batch(assignment, name, batch)
             except AffineError as error:
                 if error.code not in ("not_loadable", "unloadable_here"):
                     raise
@@ -82,23 +83,39 @@ class Worker:
                 if error.reason.fault is not Fault.MODEL:
                     raise
 
-    def _run_assignment(self, assignment: Assignment) -> None:
-        last = assignment.first_task + assignment.tasks
-        for batch in assignment.batches(self._job.evaluation.batch_tasks):
-            for name in self._job.environments:
-                self._run_batch(assignment, name, batch)
-                self._report(self._event("batch", name, assignment.purpose, batch.stop - assignment.first_task, assignment.tasks))
-            if batch.stop < last and assignment.purpose == CONTEST and self._look is not None and self._look.is_over(batch.stop):
-                self._report(self._event("decided", None, assignment.purpose, batch.stop - assignment.first_task, assignment.tasks))
-                return
+    def record_crash(self, detail: str) -> bool:
+        """Make the crash of a worker data: one more attempt ``engine_crashed`` of the batch that it was at. False where none is due.
+
+        For whoever starts workers, under the job's lease; nothing is loaded.
+        """
+        due = next(self._due(), None)
+        if due is None:
+            return False
+        self._record_fault(*due, "engine_crashed", detail)
+        return True
+
+    def _due(self) -> Iterator[tuple[Assignment, str, Batch]]:
+        """What is to be tried next, in the job's fixed order: a batch until each task has a result or its attempts are used up."""
+        for assignment in self._job.assignments:
+            last = assignment.first_task + assignment.tasks
+            for batch in assignment.batches(self._job.evaluation.batch_tasks):
+                for name in self._job.environments:
+                    while not self._committed.is_complete(_key(assignment, name, batch)):
+                        yield assignment, name, batch
+                    self._report(self._event("batch", name, assignment.purpose, batch.stop - assignment.first_task, assignment.tasks))
+                if batch.stop < last and assignment.purpose == CONTEST and self._look is not None and self._look.is_over(batch.stop):
+                    self._report(self._event("decided", None, assignment.purpose, batch.stop - assignment.first_task, assignment.tasks))
+                    break
 
     def _run_batch(self, assignment: Assignment, name: str, batch: Batch) -> None:
-        """Try a batch until each task has a result or a fault of the model, or its attempts are used up."""
-        key = (name, assignment.purpose, assignment.task_epoch, batch.number)
-        while not self._committed.is_complete(key):
-            model = self._loaded()
-            tasks = self._batch_tasks(assignment, name, batch)
-            self._commit(key, answer_batch(self._context(key), model, self._environments[name], tasks))
+        key = _key(assignment, name, batch)
+        model = self._loaded()
+        tasks = self._batch_tasks(assignment, name, batch)
+        self._commit(key, answer_batch(self._context(key), model, self._environments[name], tasks))
+
+    def _record_fault(self, assignment: Assignment, name: str, batch: Batch, reason: str, detail: str) -> None:
+        key = _key(assignment, name, batch)
+        self._commit(key, fault_batch(self._context(key), self._batch_tasks(assignment, name, batch), reason, detail))
 
     def _commit(self, key: BatchKey, rows: pl.DataFrame) -> None:
         self._committed.commit(key, rows)
@@ -134,16 +151,18 @@ class Worker:
         for assignment in self._job.assignments:
             batch = next(assignment.batches(self._job.evaluation.batch_tasks))
             for name in self._job.environments:
-                key = (name, assignment.purpose, assignment.task_epoch, batch.number)
-                if not self._committed.is_complete(key):
-                    tasks = self._batch_tasks(assignment, name, batch)
-                    self._commit(key, fault_batch(self._context(key), tasks, error.code, error.detail))
+                if not self._committed.is_complete(_key(assignment, name, batch)):
+                    self._record_fault(assignment, name, batch, error.code, error.detail)
         self._report(self._event("unloadable", None, None, 0, 0, error.code))
 
     def _event(
         self, event: str, environment_name: str | None, purpose: str | None, done: int, of: int, reason: str | None = None
     ) -> JobEvent:
         return JobEvent(event, self._job.name, self._job.submission_id, environment_name, purpose, done, of, reason)
+
+
+def _key(assignment: Assignment, name: str, batch: Batch) -> BatchKey:
+    return name, assignment.purpose, assignment.task_epoch, batch.number
 
 
 def _known(ledger: Ledger, job: EvaluationJob) -> pl.DataFrame:
@@ -172,23 +191,28 @@ def tasks_for(tables: Tables, family: Environment, purpose: str, epoch: int, cou
     return chosen
 
 
+def worker_of(job: EvaluationJob, report: Report = lambda event: None) -> Worker:
+    """The worker of a job, with the engine, the hub and the store that the job names. Nothing is loaded yet."""
+    store = Store(job.store.url)
+    hub = LocalHub(job.hub.path, job.hub.cache)
+    return Worker(job, TransformersEngine(job.serving), hub, Tables(store), Ledger(store), report=report)
+
+
 def main(job_file: Path, lease_file: Path) -> int:
     """Run a job file under its lease and return the process's exit status (``EXIT_*``); the last line says why it failed.
 
-    The process ends itself at the job's wall limit, also when nobody is left to end it (case K10).
+    The process ends itself at the job's wall limit, also when nobody is left to end it (case K10). It leaves no core file: a model
+    that crashes its engine could fill the disk with them.
     """
     job = EvaluationJob.from_json(job_file.read_bytes())
     with lease(lease_file) as taken:
         if not taken:
             return EXIT_LEASED
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, job.evaluation.job_seconds)
-        store = Store(job.store.url)
-        worker = Worker(
-            job, TransformersEngine(job.serving), LocalHub(job.hub.path, job.hub.cache), Tables(store), Ledger(store), report=_print,
-        )
         try:
-            worker.run()
+            worker_of(job, _print).run()
         except AffineError as error:
             _print(JobEvent("failed", job.name, job.submission_id, None, None, 0, 0, error.code, error.detail))
             return EXIT_FAILED

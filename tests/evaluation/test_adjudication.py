@@ -68,3 +68,27 @@ def test_a_broken_grader_is_never_the_models_fault(tmp_path: Path) -> None:
     """Case E4."""
     _, rows = rollouts(tmp_path, True, False)
     assert crashes(rows.with_columns(reason=pl.col("reason").replace("no_answer", "grader_failed")), 3).is_empty()
+
+
+def crashed(rows: pl.DataFrame, first: int) -> pl.DataFrame:
+    """The rows with the first model's answers from an index on lost to crashes, in three attempts."""
+    model = rows["weights_digest"][0]
+    lost = (pl.col("weights_digest") == model) & (pl.col("index") >= first)
+    gone = {"reward": pl.lit(None, pl.Float64), "fault": pl.lit("platform"), "reason": pl.lit("engine_crashed")}
+    batches = [rows.filter(lost).with_columns(attempt=pl.lit(attempt, pl.Int64), **gone) for attempt in range(3)]
+    return pl.concat([rows.filter(~lost), *batches])
+
+
+def test_crashes_after_which_a_model_answered_nothing_more_may_be_the_machines(tmp_path: Path) -> None:
+    _, rows = rollouts(tmp_path, False, False)
+    assert crashes(crashed(rows, 4), 3).is_empty()
+    assert crashes(crashed(rows, 0), 3).is_empty()
+
+
+def test_crashes_before_another_answer_of_the_model_are_its_own(tmp_path: Path) -> None:
+    _, rows = rollouts(tmp_path, False, False)
+    sums = pl.col("environment") == "chain_sum"
+    mixed = pl.concat([crashed(rows, 4).filter(sums), rows.filter(~sums)])
+    assert crashes(mixed, 3).select("environment", "index", "reason").rows() == [
+        ("chain_sum", index, "model_crashes_engine") for index in range(4, 10)
+    ]

@@ -68,6 +68,22 @@ def test_a_run_that_starts_again_runs_only_what_is_missing(world: World) -> None
     assert world.ledger.rewards(EPOCH).height == 80
 
 
+def test_a_crash_is_recorded_at_the_batch_that_a_worker_would_try_next(world: World) -> None:
+    """Written by the launcher, without a model: the worker that starts again goes on as after any lost answer."""
+    model = world.publish("a")
+    run(world, planned(model, tasks=10))
+    (job,) = world.jobs(planned(model, tasks=20))
+    for attempt in range(3):
+        assert world.worker(job, FakeEngine(load_error="not_loadable")).record_crash("ended by signal 11"), attempt
+    rows = world.ledger.rollouts(EPOCH).filter(reason="engine_crashed")
+    assert set(rows.select("environment", "index", "attempt").rows()) == {
+        ("chain_sum", index, attempt) for index in range(10, 20) for attempt in range(3)
+    }
+    engine = run(world, planned(model, tasks=20))
+    assert [call[0].split(":")[0] for call in engine.calls] == ["bit_count"]
+    assert not world.worker(job, FakeEngine()).record_crash("")
+
+
 def test_where_nothing_is_missing_nothing_is_loaded(world: World) -> None:
     model = world.publish("a")
     run(world, planned(model))
