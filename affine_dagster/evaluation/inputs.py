@@ -28,9 +28,14 @@ __all__ = ["plan_inputs", "prior_epoch"]
 def prior_epoch(tables: Tables, epoch: int, scorer: str) -> int | None:
     """The epoch before this one whose closed state it starts from; None for the first.
 
-    Raises ``missing_input`` while that epoch is unfinished, ``scorer_without_history`` where only other scorers have closed it.
+    Epochs follow each other without gaps: one that was killed before it had a plan must not be passed over, or what comes after
+    it would depend on when it was killed. Raises ``missing_input`` while the epoch before is unfinished,
+    ``scorer_without_history`` where only other scorers have closed it.
     """
     before = tables.newest_before(PLAN, epoch)
+    snapshot = tables.newest_before(EPOCHS, epoch)
+    if (before is not None or snapshot is not None) and before != epoch - 1:
+        raise AffineError("missing_input", f"epoch {epoch - 1} is unfinished: it has no plan")
     if before is None or tables.read(FRONTIER, before, scorer) is not None:
         return before
     others = [other for other in tables.scorers(FRONTIER) if tables.read(FRONTIER, before, other) is not None]

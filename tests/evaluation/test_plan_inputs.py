@@ -10,7 +10,7 @@ from affine_dagster.evaluation.inputs import plan_inputs, prior_epoch
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import Settings, scorer_version
 from affine_dagster.store import Store, Tables
-from affine_dagster.tables import FRONTIER, PLAN, SWAPS
+from affine_dagster.tables import EPOCHS, FRONTIER, PLAN, SWAPS
 
 SETTINGS = Settings()
 SCORER = scorer_version(SETTINGS)
@@ -43,6 +43,18 @@ def test_an_unfinished_epoch_is_not_skipped(tables: Tables) -> None:
     tables.write(PLAN, 2, PLAN.empty())
     with pytest.raises(AffineError, match="missing_input"):
         prior_epoch(tables, 3, SCORER)
+
+
+def test_an_epoch_that_was_killed_before_its_plan_is_not_skipped(tables: Tables) -> None:
+    closed(tables, 1)
+    with pytest.raises(AffineError, match=r"missing_input: .*epoch 2"):
+        prior_epoch(tables, 3, SCORER)
+
+
+def test_nor_is_the_first_epoch_once_it_has_a_snapshot(tables: Tables) -> None:
+    tables.write(EPOCHS, 0, EPOCHS.empty())
+    with pytest.raises(AffineError, match=r"missing_input: .*epoch 0"):
+        prior_epoch(tables, 1, SCORER)
 
 
 def test_a_new_scorer_needs_its_own_history_first(tables: Tables) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dagster import AssetKey
+from dagster import AssetKey, DagsterRunStatus
+from dagster._core.test_utils import create_run_for_test
 
 from affine_dagster.chain.keys import hotkey_from_uri
 from affine_dagster.chain.local_world import LocalWorld
@@ -15,6 +16,7 @@ from affine_dagster.league.world import NETUID, OWNER, VALIDATOR
 from affine_dagster.settings import scorer_version
 from affine_dagster.store import epoch_name
 from affine_dagster.tables import WEIGHT_SUBMISSIONS, WEIGHTS
+from sensors.epochs import MAX_RETRIES
 
 Watch = Any
 """``conftest.Watch``; a conftest is not imported by name."""
@@ -62,6 +64,17 @@ def test_a_rescoring_that_walks_through_history_sends_nothing(watch: Watch) -> N
     watch.tables.write(WEIGHTS, 1, WEIGHTS.empty(), "sother")
     assert watch.requests("weights_due") == []
     assert _send(watch, 0)["reason"] == "skipped_historical"
+
+
+def test_a_sending_that_was_killed_is_asked_for_again_in_its_tempo_until_the_retries_end(watch: Watch) -> None:
+    watch.pass_epochs(3)
+    _weights(watch, 1)
+    keys = []
+    for _ in range(MAX_RETRIES + 3):
+        [request] = watch.requests("weights_due")
+        keys.append(request.run_key)
+        create_run_for_test(watch.instance, job_name=SEND_JOB, tags=request.tags, status=DagsterRunStatus.FAILURE)
+    assert len(set(keys)) == MAX_RETRIES + 1
 
 
 def test_the_newest_epoch_is_asked_for_once_a_tempo(watch: Watch) -> None:
