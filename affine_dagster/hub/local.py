@@ -28,6 +28,7 @@ __all__ = ["Access", "LocalHub"]
 
 _CHUNK = 8 * 2**20
 _READ_ONLY = 0o444
+_OUT_OF_REACH = frozenset({"not_found", "gated", "hub_unavailable"})
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,14 @@ class LocalHub:
     # the port
 
     def files(self, repo: str, revision: str) -> Sequence[HubFile]:
-        """See ``Hub.files``. Raises ``not_found``, ``gated``, ``invalid_repo``, ``file_not_allowed``."""
-        return _listing(self._open(repo, revision))
+        """See ``Hub.files``. Raises ``not_found``, ``gated``, ``invalid_repo``, ``file_not_allowed``, ``hub_unavailable``."""
+        try:
+            return _listing(self._open(repo, revision))
+        except AffineError as error:
+            fetched = self._fetched(repo, revision) if error.code in _OUT_OF_REACH else []
+            if not fetched:
+                raise
+            return fetched
 
     def read(self, repo: str, revision: str, name: str, *, start: int = 0, length: int | None = None) -> bytes:
         """See ``Hub.read``. Raises ``not_found``, ``gated``, ``invalid_repo``, ``file_not_allowed``, ``hub_unavailable``."""
@@ -119,6 +126,12 @@ class LocalHub:
         except OSError as error:
             raise AffineError("hub_unavailable", f"{repo}@{revision}: {error.strerror}") from error
         return target
+
+    def _fetched(self, repo: str, revision: str) -> list[HubFile]:
+        """The files of all folders that were given out of a revision, sorted by name."""
+        folders = sorted((self.cache / repo).glob(f"{check_revision(revision)}-*"))
+        files = {file.name: file for folder in folders for file in _listing(folder)}
+        return [files[name] for name in sorted(files)]
 
     def _home(self, repo: str) -> Path:
         owner, name = check_repo(repo)

@@ -25,7 +25,11 @@ class Hub(Protocol):
     """A model hub. All calls raise AffineError: ``not_found``, ``gated`` (the miner's), ``hub_unavailable`` (the hub's)."""
 
     def files(self, repo: str, revision: str) -> Sequence[HubFile]:
-        """The files of a 40-hex revision, sorted by name, without reading them."""
+        """The files of a 40-hex revision, sorted by name, without reading them.
+
+        Of a revision that is out of reach now (closed, gone, hub down) and of which :meth:`folder` gave something out before: those
+        files. So whatever was loaded once can be loaded again.
+        """
         ...
 
     def read(self, repo: str, revision: str, name: str, *, start: int = 0, length: int | None = None) -> bytes:

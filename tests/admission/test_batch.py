@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import polars as pl
 import pytest
 
 from affine_dagster.admission import batch
-from affine_dagster.admission.batch import admit
+from affine_dagster.admission.batch import admit, genesis_texts
 from affine_dagster.admission.judging import Admitted, ManifestFile
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.reasons import AffineError
-from affine_dagster.settings import AdmissionSettings, HubSettings, Settings
+from affine_dagster.settings import AdmissionSettings, GenesisModel, HubSettings, ScoringSettings, Settings
 from affine_dagster.tables import ADMISSIONS, SUBMISSIONS
 
 SETTINGS = Settings(admission=AdmissionSettings(max_deferrals=3), hub=HubSettings(grace_epochs=2))
@@ -145,3 +147,22 @@ def test_one_revision_named_many_times_is_judged_once(run: Callable[..., pl.Data
 
 def test_an_epoch_without_submissions_is_an_empty_frame(run: Callable[..., pl.DataFrame]) -> None:
     assert run(lambda repo: FOUND, SUBMISSIONS.empty(), 1).equals(ADMISSIONS.empty())
+
+
+def test_a_hub_that_has_lost_the_genesis_models_stops_no_admissions(tmp_path: Path, make: ModuleType) -> None:
+    """They were fetched in an earlier epoch, and what was fetched stays: a hub outage for one of them is no outage of admission."""
+    hub = LocalHub(tmp_path / "hub")
+    revision = hub.publish("base/model", make.write_checkpoint(tmp_path / "model"))
+    settings = Settings(scoring=ScoringSettings(genesis=(GenesisModel(repo="base/model", revision=revision),)))
+    before = genesis_texts(hub, settings)
+    assert len(before) == 2
+    shutil.rmtree(hub.root / "base")
+    assert genesis_texts(LocalHub(tmp_path / "hub"), settings) == before
+    frame = admit(hub, settings, submissions(1, "a"), ADMISSIONS.empty(), 1)
+    assert outcome(frame) == [("deferred", "not_found_yet", "hub", 1)]
+
+
+def test_a_genesis_model_that_was_never_fetched_is_not_guessed(tmp_path: Path) -> None:
+    settings = Settings(scoring=ScoringSettings(genesis=(GenesisModel(repo="base/model", revision="0" * 40),)))
+    with pytest.raises(AffineError, match="not_found"):
+        genesis_texts(LocalHub(tmp_path), settings)

@@ -16,7 +16,7 @@ from affine_dagster.admission.probe import Probe
 from affine_dagster.checkpoint.identity import identity
 from affine_dagster.checkpoint.template import template_hash
 from affine_dagster.checkpoint.tokenizer import rewriting_hash
-from affine_dagster.hub.local import LocalHub
+from affine_dagster.hub.local import Access, LocalHub
 from affine_dagster.hub.port import HubFile
 from affine_dagster.reasons import AffineError, Fault
 from affine_dagster.settings import AdmissionSettings
@@ -214,6 +214,17 @@ def test_a_hub_that_cuts_a_header_is_at_fault_itself(make: ModuleType, tmp_path:
     with pytest.raises(AffineError) as error:
         judge(CountingHub(local, cut=1000), SETTINGS, "owner/model", revision, set())
     assert (error.value.code, error.value.reason.fault) == ("hub_unavailable", Fault.HUB)
+
+
+def test_a_repository_that_was_closed_after_a_fetch_is_closed_for_admission(make: ModuleType, tmp_path: Path) -> None:
+    """What the hub keeps serves those who load it again; who commits a closed repository is still told that it is closed."""
+    hub, folder = LocalHub(tmp_path / "hub"), make.write_checkpoint(tmp_path / "model")
+    revision = hub.publish("owner/model", folder)
+    hub.folder("owner/model", revision, [file.name for file in hub.files("owner/model", revision)])
+    hub.publish_at("owner/model", folder, Access(gated=True))
+    with pytest.raises(AffineError) as error:
+        judge(hub, SETTINGS, "owner/model", revision, texts(make))
+    assert error.value.code == "gated"
 
 
 def test_too_many_bytes_are_refused_by_the_list_of_files_alone(make: ModuleType, tmp_path: Path) -> None:

@@ -112,6 +112,24 @@ def test_what_was_fetched_stays_when_its_owner_withdraws_it(hub: LocalHub, sourc
         hub.folder(REPO, revision, ["sub/weights.bin"])
 
 
+@pytest.mark.parametrize("how", ["gated", "removed", "unreadable"])
+def test_what_was_fetched_is_still_listed_when_the_repository_is_out_of_reach(hub: LocalHub, source: Path, how: str) -> None:
+    """Who asks for the list first and for the folder then, as for a genesis model, is served from what is here."""
+    revision = hub.publish(REPO, source)
+    hub.folder(REPO, revision, ["config.json"])
+    if how == "gated":
+        hub.publish_at(REPO, source, Access(gated=True))
+    elif how == "removed":
+        (hub.root / REPO / revision).rename(hub.root.parent / "gone")
+    else:
+        (hub.root / REPO / f"{revision}.access.json").write_text("")
+    assert [(file.name, file.size) for file in hub.files(REPO, revision)] == [("config.json", 2)]
+    with pytest.raises(AffineError):
+        hub.read(REPO, revision, "config.json")
+    with pytest.raises(AffineError):
+        hub.files(REPO, "0" * 40)
+
+
 def test_a_hidden_revision_is_found_from_its_tick_on(tmp_path: Path, source: Path) -> None:
     """H22: 404, then 200 some time later."""
     tick = 4
