@@ -104,7 +104,7 @@ _ALL = (
     Reason("genesis_copy", _M, "the weights equal those of a genesis model", "train a model of your own"),
     # evaluation
     Reason("waiting", None, "it is planned for a later epoch: this epoch's budget is spent", _WAIT),
-    Reason("owner_deferred", None, "this day's evidence slots are taken", "nothing: a later day's slots are open to it"),
+    Reason("owner_deferred", None, "this day's evidence slots are taken, or an older model still waits for one", "nothing: a later day's slots are open to it"),
     Reason("evaluating", None, "its evidence decides nothing yet", _WAIT),
     Reason("undecided", None, "the tasks of this epoch did not decide", _WAIT),
     Reason("futile", None, "a gain worth finding is unlikely; no more tasks are spent on it", "train further and commit new weights"),
