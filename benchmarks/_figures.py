@@ -46,7 +46,8 @@ class Figure:
 def _short(value: float) -> str:
     """Three significant digits, without exponents where a person would not write one."""
     if value == 0 or 1e-4 <= abs(value) < 1e7:
-        digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
+        shown = abs(float(f"{value:.2e}"))
+        digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(shown)))
         return f"{value:,.{min(digits, 6)}f}"
     return f"{value:.2e}"
 
