@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,11 +30,13 @@ class CrashingEngine(FakeEngine):
 
     @contextmanager
     def open(self, folder: Path) -> Iterator[LoadedModel]:
-        signal = json.loads((folder / "model.safetensors").read_text())["skill"].get("crashes")
+        number = json.loads((folder / "model.safetensors").read_text())["skill"].get("crashes")
 
         def die(prompt: str, call: int) -> Completion | None:
-            if signal is not None and self.fatal in (prompt, "any"):
-                os.kill(os.getpid(), signal)
+            if number is not None and self.fatal in (prompt, "any"):
+                if number != signal.SIGKILL:
+                    signal.signal(number, signal.SIG_DFL)  # a signal that the launcher's own process ignores is inherited
+                os.kill(os.getpid(), number)
             return None
 
         self.fault = die
