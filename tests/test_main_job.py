@@ -7,7 +7,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from dagster import AssetKey, DagsterInstance
+from dagster import AssetCheckKey, AssetKey, DagsterInstance, TableMetadataValue
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 
 from affine_dagster.chain.local import LocalChain
 from affine_dagster.chain.local_world import LocalWorld
@@ -21,11 +22,16 @@ from affine_dagster.league.recipes import DEMO
 from affine_dagster.league.world import DEMO_SCENARIO, World, open_world
 from affine_dagster.settings import Settings, scorer_version
 from affine_dagster.store import Store, Tables, epoch_name
-from affine_dagster.tables import EPOCHS, PLAN, ROLLOUTS, TASKS, WEIGHTS
+from affine_dagster.tables import EPOCHS, FINGERPRINTS, PLAN, TASKS, WEIGHTS
 
 pytestmark = pytest.mark.models
 
 EPOCHS_RUN = range(3)
+ENVIRONMENTS = Settings().evaluation.environments
+RECEIPT = [
+    "weights_digest", "loaded_weights_digest", "template_hash", "tokenizer_signature", "engine", "engine_version", "sampling_digest",
+    "seed", "environment_version", "attempt", "completion",
+]
 
 
 @dataclass(frozen=True)
@@ -169,13 +175,42 @@ def test_anyone_can_recompute_the_tasks_from_the_beacon(demo: Demo) -> None:
         assert demo.tables.need(TASKS, epoch).equals(again)
 
 
-def test_every_rollout_names_what_was_really_loaded(demo: Demo) -> None:
+def test_every_rollout_has_its_whole_receipt(demo: Demo) -> None:
     store = Store(demo.settings.store.url)
-    frames = [pl.read_parquet(Path(store.url) / name) for name in store.names("ledger/")]
-    rows = pl.concat([frame.select("weights_digest", "loaded_weights_digest", "engine_version") for frame in frames])
+    rows = pl.concat([pl.read_parquet(Path(store.url) / name) for name in store.names("ledger/")])
+    prints = demo.tables.until(FINGERPRINTS, max(EPOCHS_RUN)).select("weights_digest", "template_hash", "tokenizer_signature").unique()
     assert rows.height > 0
+    assert rows.select(pl.col(RECEIPT).is_null().any()).row(0) == (False,) * len(RECEIPT)
     assert rows.filter(pl.col("weights_digest") != pl.col("loaded_weights_digest")).is_empty()
-    assert set(ROLLOUTS.columns) >= set(rows.columns)
+    assert rows.join(prints, on=prints.columns, how="anti").is_empty()
+
+
+def _metadata(demo: Demo, asset: str) -> dict[str, object]:
+    with DagsterInstance.from_config(str(demo.world.dagster_home)) as instance:
+        event = instance.get_latest_materialization_event(AssetKey(asset))
+    assert event is not None
+    assert event.asset_materialization is not None
+    return {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
+
+
+def test_the_ui_has_the_standings_and_the_pareto_picture(demo: Demo) -> None:
+    shown = _metadata(demo, "leaderboard")
+    assert isinstance(shown["standings"], TableMetadataValue)
+    assert [record.data["repo"] for record in shown["standings"].records] == [model.repo or "" for model in demo.snapshot.models]
+    assert str(shown["pareto"]).startswith("![picture](data:image/png;base64,")
+
+
+def test_each_family_s_majority_rate_is_published(demo: Demo) -> None:
+    shown = _metadata(demo, "task_sets")
+    rates = {f"majority rate of {family.name} {family.version}": family.majority_rate for family in environments(ENVIRONMENTS)}
+    assert {name: shown[name] for name in rates} == rates
+
+
+@pytest.mark.parametrize(("asset", "check"), [(["weights"], "sendable"), (["evaluations", "chain_sum"], "coverage")])
+def test_the_checks_are_recorded_and_passed(demo: Demo, asset: list[str], check: str) -> None:
+    with DagsterInstance.from_config(str(demo.world.dagster_home)) as instance:
+        (record,) = instance.event_log_storage.get_asset_check_execution_history(AssetCheckKey(AssetKey(asset), check), limit=1)
+    assert record.status is AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
 def test_a_challenger_stops_before_the_incumbents_do(demo: Demo) -> None:
@@ -185,9 +220,5 @@ def test_a_challenger_stops_before_the_incumbents_do(demo: Demo) -> None:
     assert planned["tasks"].to_list() == [budget]
 
 
-def test_the_history_is_what_the_graph_has(demo: Demo) -> None:
-    with DagsterInstance.from_config(str(demo.world.dagster_home)) as instance:
-        event = instance.get_latest_materialization_event(AssetKey("lineage_graph"))
-    assert event is not None
-    assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["nodes"].value == 8
+def test_the_graph_has_every_admitted_model_and_genesis(demo: Demo) -> None:
+    assert _metadata(demo, "lineage_graph")["nodes"] == demo.tables.until(FINGERPRINTS, max(EPOCHS_RUN)).height

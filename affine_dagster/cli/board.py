@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -29,16 +29,21 @@ def print_board(snapshot: LeaderboardSnapshot, console: Console | None = None) -
         console = Console(file=console.file, width=FULL_WIDTH)
     scores = [_Column(name.replace("_", " "), right=True) for name in snapshot.environments]
     verdict = [_Column("state"), _Column("reason"), _Column("credit", right=True), _Column("weight", right=True)]
+    names = {model.submission_id: model.repo or model.submission_id for model in snapshot.models}
     title = f"Epoch {snapshot.epoch} (block {snapshot.boundary_block}, rule {snapshot.rule}, scorer {snapshot.scorer})"
     if console.width >= FULL_WIDTH:
-        console.print(_table(title, [*scores, *verdict], [(model, [*_scores(model), *_verdict(model)]) for model in snapshot.models]))
+        rows = [(model, [*_scores(model), *_verdict(model, names)]) for model in snapshot.models]
+        console.print(_table(title, [*scores, *verdict], rows))
     else:
         console.print(_table(title, scores, [(model, _scores(model)) for model in snapshot.models]))
-        console.print(_table("", verdict, [(model, _verdict(model)) for model in snapshot.models]))
+        console.print(_table("", verdict, [(model, _verdict(model, names)) for model in snapshot.models]))
     for share in snapshot.weights:
         if share.burn and share.weight:
             console.print(f"burned: {share.weight / 65535:.1%} to {share.hotkey} ({share.reason})")
-    console.print("score: mean reward, its confidence sequence and n tasks; weight: share of the vector", markup=False)
+    console.print(LEGEND, markup=False)
+
+
+LEGEND = "score: mean reward, its confidence sequence and n tasks (a copy shows its origin's); weight: share of the vector"
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,23 @@ def _scores(model: LeaderboardModel) -> list[str]:
     return [_score(entry) for entry in model.scores]
 
 
-def _verdict(model: LeaderboardModel) -> list[str]:
+def _verdict(model: LeaderboardModel, names: Mapping[str, str]) -> list[str]:
     colour = _COLOURS.get(model.state)
     state = f"[{colour}]{model.state}[/{colour}]" if colour else model.state
-    why = model.reason.replace("_", " ") + (f" of {model.peer}" if model.peer and model.state == "copy" else "")
     credit = "" if model.credit is None else f"{model.credit:.4f}"
     weight = "" if model.weight is None else f"{model.weight / 65535:.1%}"
-    return [state, why, credit, weight]
+    return [state, _why(model, names), credit, weight]
+
+
+def _why(model: LeaderboardModel, names: Mapping[str, str]) -> str:
+    """The reason, and of whom, by whom or against whom it was, under the name that the table shows."""
+    words = {"copy": "of", "accepted": "by", "genesis": "by", "futile": "against", "regressed": "against", "expired": "against"}
+    text = model.reason.replace("_", " ")
+    if model.state == "regressed" and model.detail:
+        text += f" in {model.detail}"
+    if model.peer is None or model.state not in words:
+        return text
+    return f"{text} {words[model.state]} {names.get(model.peer, model.peer)}"
 
 
 def _score(score: EnvironmentScore) -> str:

@@ -60,7 +60,7 @@ def _report(world: World) -> None:
         raise AffineError("missing_input", "the run published no snapshot")
     print_board(snapshot)
     for model in snapshot.models:
-        if model.state in ("rejected", "copy", "review"):
+        if model.state in ("rejected", "copy", "review", "futile", "regressed"):
             click.echo(f"  {model.repo or model.submission_id}: {model.reason} (fault: {model.fault}). Next: {model.next_step}")
     click.echo(f"ledger:      {Path(store.url) / 'ledger'}")
     click.echo(f"leaderboard: {Path(store.url) / 'published' / 'latest.json'}")

@@ -1,4 +1,4 @@
-"""Opening Dagster's own programs on a world: webserver alone, or webserver, daemon and a chain whose blocks pass.
+"""Opening Dagster's webserver and daemon on a world, as it stands or while the blocks of its chain pass.
 
 What must not go in: anything about the world's content (``league/world.py``).
 """
@@ -48,10 +48,10 @@ def dagster_environment(world: World) -> Mapping[str, str]:
 
 
 def run_ui(home: Path, *, port: int) -> None:
-    """Run the webserver on a world until it is interrupted."""
+    """Run webserver and daemon on a world until they are interrupted, so that what is launched there runs; no block passes."""
     world = open_world(home)
     prepare_home(world)
-    _run("dagster-webserver", world, port)
+    _run(world, port)
 
 
 def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None:
@@ -65,13 +65,12 @@ def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None
     prepare_home(world)
     click.echo("switch the sensors on under Automation; the first epoch closes when its blocks have passed")
     with produce_blocks(world, block_seconds):
-        _run("dagster", world, port)
+        _run(world, port)
 
 
-def _run(program: str, world: World, port: int) -> None:
-    """Run one of Dagster's programs until it ends; an interrupt or a termination of this process reaches it, and is waited for."""
-    command = [str(Path(sys.executable).parent / program), *(["dev"] if program == "dagster" else [])]
-    command += ["-w", str(_project_file("workspace.yaml")), "-p", str(port)]
+def _run(world: World, port: int) -> None:
+    """Run ``dagster dev`` until it ends; an interrupt or a termination of this process reaches it, and is waited for."""
+    command = [str(Path(sys.executable).parent / "dagster"), "dev", "-w", str(_project_file("workspace.yaml")), "-p", str(port)]
     environment = {**os.environ, **dagster_environment(world)}
     with subprocess.Popen(command, env=environment, cwd=world.home) as child:  # noqa: S603 - our own venv
 

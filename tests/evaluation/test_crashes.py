@@ -38,8 +38,10 @@ def crash_on(prompt: str) -> tuple[str, ...]:
 
 
 def broken_machine(signal_name: str) -> tuple[str, ...]:
-    """A worker that dies at its start, whatever the model."""
-    return ("sh", "-c", f"ulimit -c 0; kill -{signal_name} $$")
+    """A worker that dies at its start, whatever the model, also where the launcher's own process ignores the signal."""
+    reset = "" if signal_name == "KILL" else f"signal.signal(signal.SIG{signal_name}, signal.SIG_DFL); "
+    no_core = "import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
+    return (sys.executable, "-S", "-E", "-c", f"{no_core}{reset}os.kill(os.getpid(), signal.SIG{signal_name})")
 
 
 def run(world: World, command: Sequence[str], **changes: Any) -> EvaluationSummary:
