@@ -126,6 +126,8 @@ _ALL = (
     Reason("prompt_too_long", _O, "the environment's prompt is longer than the context", "raise serving.max_model_length or lower the environment's level"),
     Reason("wrong_weights", _P, "the engine had loaded other weights than were asked for", "nothing: the rows are refused and run again"),
     Reason("grader_failed", _E, "the environment's grader raised", "tell the operator: the environment is at fault, no model is"),
+    Reason("sandbox_unavailable", _O, "no sandbox for generated code can be started here", "install bubblewrap and allow user namespaces, as the detail says"),
+    Reason("sandbox_failed", _E, "the sandbox broke while it ran a program, for a reason that is not the program's", "nothing: the task is tried again"),
     Reason("malformed_result", _E, "a stored result is neither a reward in [0, 1] nor a fault", "tell the developers: the row counts as missing, never as zero"),
     Reason("other_environment_version", _O, "the tasks were drawn for another version of the environment", "run the version that the task set names, or draw new tasks for a later epoch"),
     Reason("other_job_version", _O, "an evaluation job file was written by another version", "let the version that wrote it finish, or remove the file"),

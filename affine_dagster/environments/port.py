@@ -5,7 +5,7 @@ What must not go in: how tasks are drawn (``evaluation/``), how a model is run (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,4 +57,11 @@ class Environment(Protocol):
 
     def grade(self, task: Task, completion: str) -> Grade:
         """Judge a completion. Never raises on a completion, whatever it holds."""
+        ...
+
+    def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
+        """Judge each completion on its task, together where that is cheaper; the same grades as one by one.
+
+        Raises ValueError where there are not as many completions as tasks.
+        """
         ...

@@ -14,12 +14,12 @@ from typing import Any
 
 import polars as pl
 
-from affine_dagster.environments.port import Environment, Task
-from affine_dagster.reasons import REASONS, Fault
+from affine_dagster.environments.port import Environment, Grade, Task
+from affine_dagster.reasons import REASONS, AffineError, Fault
 from affine_dagster.serving.port import Completion, LoadedModel, Receipt, Sampling
 from affine_dagster.tables import ROLLOUTS, TASKS
 
-__all__ = ["BatchContext", "answer_batch", "fault_batch", "grade_completion"]
+__all__ = ["BatchContext", "answer_batch", "fault_batch", "grade_completions"]
 
 _DETAIL_CHARACTERS = 300
 
@@ -51,12 +51,13 @@ def answer_batch(context: BatchContext, model: LoadedModel, environment: Environ
     rows = TASKS.check(tasks).to_dicts()
     made = [_made(environment, row["seed"]) for row in rows]
     asked = [(row["seed"], task) for row, task in zip(rows, made, strict=True) if isinstance(task, Task)]
-    completions = iter(_complete(model, [task.prompt for _, task in asked], [seed for seed, _ in asked], context.sampling))
+    given = _complete(model, [task.prompt for _, task in asked], [seed for seed, _ in asked], context.sampling)
+    results = iter(grade_completions(environment, [task for _, task in asked], given))
+    completions = iter(given)
     answered: list[dict[str, Any]] = []
     for row, task in zip(rows, made, strict=True):
         if isinstance(task, Task):
-            completion = next(completions)
-            answered.append(_row(context, row, grade_completion(environment, task, completion), completion, model.receipt))
+            answered.append(_row(context, row, next(results), next(completions), model.receipt))
         else:
             answered.append(_row(context, row, task, None, model.receipt))
     return ROLLOUTS.frame(answered)
@@ -68,14 +69,42 @@ def fault_batch(context: BatchContext, tasks: pl.DataFrame, reason: str, detail:
     return ROLLOUTS.frame(_row(context, row, result, None, None) for row in TASKS.check(tasks).to_dicts())
 
 
-def grade_completion(environment: Environment, task: Task, completion: Completion) -> _Result:
-    """The reward or fault of a completion. Only a finite number in [0, 1] is a reward; anything else is the grader's fault."""
-    if completion.reason is not None or completion.finish_reason == "fault":
-        return _fault(completion.reason or "no_answer", completion.detail)
+def grade_completions(environment: Environment, tasks: Sequence[Task], completions: Sequence[Completion]) -> list[_Result]:
+    """The reward or fault of each completion, in order; those that the engine gave are judged together."""
+    judged = [(task, completion) for task, completion in zip(tasks, completions, strict=True) if not _unanswered(completion)]
+    grades = iter(_grades(environment, [task for task, _ in judged], [completion.text for _, completion in judged]))
+    return [
+        _fault(completion.reason or "no_answer", completion.detail) if _unanswered(completion) else _result(next(grades))
+        for completion in completions
+    ]
+
+
+def _unanswered(completion: Completion) -> bool:
+    return completion.reason is not None or completion.finish_reason == "fault"
+
+
+def _grades(environment: Environment, tasks: Sequence[Task], texts: Sequence[str]) -> list[Grade]:
+    """All grades at once; where that raises, one by one, so that one text that breaks a grader costs no other its grade (case E4)."""
     try:
-        grade = environment.grade(task, completion.text)
+        grades = environment.grade_all(tasks, texts)
+    except Exception:  # found again, typed and told below, by the text that it belongs to
+        return [_grade(environment, task, text) for task, text in zip(tasks, texts, strict=True)]
+    if len(grades) != len(tasks):
+        return [Grade(None, "grader_failed", f"{len(grades)} grades for {len(tasks)} completions") for _ in tasks]
+    return grades
+
+
+def _grade(environment: Environment, task: Task, text: str) -> Grade:
+    try:
+        return environment.grade(task, text)
+    except AffineError as error:
+        return Grade(None, error.code, error.detail)
     except Exception as error:  # whatever a grader raises is its own fault and must not end the run (case E4)
-        return _fault("grader_failed", f"{type(error).__name__}: {error}")
+        return Grade(None, "grader_failed", f"{type(error).__name__}: {error}")
+
+
+def _result(grade: Grade) -> _Result:
+    """Only a finite number in [0, 1] is a reward; anything else is the grader's fault."""
     if grade.reward is None:
         code = grade.reason or "grader_failed"
         known = code in REASONS and REASONS[code].fault is not None

@@ -58,13 +58,13 @@ def rewards(loaded: LoadedModel, source: Environment, tasks: Sequence[Task], sam
     Raises AffineError with the fault's own code if engine or grader give none: a league is not made from gaps.
     """
     completions = loaded.complete([task.prompt for task in tasks], [task.seed for task in tasks], sampling)
-    found: list[float] = []
-    for task, completion in zip(tasks, completions, strict=True):
+    for completion in completions:
         if completion.reason is not None:
-            raise AffineError(completion.reason, f"{task.environment}: {completion.detail}")
-        grade = source.grade(task, completion.text)
+            raise AffineError(completion.reason, f"{source.name}: {completion.detail}")
+    found: list[float] = []
+    for grade in source.grade_all(tasks, [completion.text for completion in completions]):
         if grade.reward is None:
-            raise AffineError(grade.reason or "grader_failed", f"{task.environment}: {grade.detail}")
+            raise AffineError(grade.reason or "grader_failed", f"{source.name}: {grade.detail}")
         found.append(grade.reward)
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -61,6 +63,25 @@ def test_a_grader_that_always_raises_is_at_fault_and_no_model_is(folder: Path) -
     rows = answered(folder, environment=Digits("chain_sum", broken=raising))
     assert outcomes(rows) == {(None, "evaluator", "grader_failed")}
     assert rows["detail"].unique().to_list() == ["RuntimeError: the grader is broken"]
+
+
+def test_a_text_that_breaks_a_grader_costs_no_other_its_grade(folder: Path) -> None:
+    """Case E4, where all are judged together."""
+    bad = tasks()["seed"][2]
+    rows = answered(folder, environment=Digits("chain_sum", broken=lambda task: raising(task) if task.seed == bad else None))
+    assert rows.filter(pl.col("reason") == "grader_failed")["seed"].to_list() == [bad]
+    assert rows.filter(pl.col("seed") != bad)["reward"].is_in([0.0, 1.0]).all()
+
+
+@dataclass(frozen=True)
+class _Short(Digits):
+    def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
+        return super().grade_all(tasks, completions)[1:]
+
+
+def test_fewer_grades_than_completions_are_nobodys(folder: Path) -> None:
+    rows = answered(folder, environment=_Short("chain_sum"))
+    assert outcomes(rows) == {(None, "evaluator", "grader_failed")}
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), -float("inf"), 1.5, -0.01, True, "1.0", "false"])

@@ -55,6 +55,9 @@ class Digits:
         assert completion.startswith(f"{self.name}:{task.seed}="), f"another task's completion: {completion!r} for {task.seed}"
         return Grade(1.0 if completion.split("=")[1] == task.answer else 0.0)
 
+    def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
+        return [self.grade(task, completion) for task, completion in zip(tasks, completions, strict=True)]
+
 
 def digest_of(folder: Path) -> str:
     return hashlib.blake2b((folder / "model.safetensors").read_bytes(), digest_size=32).hexdigest()
