@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 __all__ = ["Ending", "Limits", "Outcome", "Program", "Raised", "Returned", "Sandbox", "Value"]
 
-Value: TypeAlias = bool | int | float | str | list["Value"] | tuple["Value", ...] | dict[str, "Value"] | None
+Value: TypeAlias = bool | int | float | str | list["Value"] | tuple["Value", ...] | dict[str | int, "Value"] | None
 """What crosses the wall in both directions, by value: an argument of a call, or what it returned. Exact types, no subclasses."""
 
 Ending = Literal["finished", "not_loaded", "cpu_limit", "wall_limit", "memory_limit", "output_limit", "died"]
