@@ -193,10 +193,14 @@ def _metadata(demo: Demo, asset: str) -> dict[str, object]:
     return {name: entry.value for name, entry in event.asset_materialization.metadata.items()}
 
 
+def _shown(model: LeaderboardModel) -> str:
+    return model.repo or f"{model.submission_id[:12]}…"
+
+
 def test_the_ui_has_the_standings_and_the_pareto_picture(demo: Demo) -> None:
     shown = _metadata(demo, "leaderboard")
     assert isinstance(shown["standings"], TableMetadataValue)
-    assert [record.data["repo"] for record in shown["standings"].records] == [model.repo or "" for model in demo.snapshot.models]
+    assert [record.data["model"] for record in shown["standings"].records] == [_shown(model) for model in demo.snapshot.models]
     assert str(shown["pareto"]).startswith("![picture](data:image/png;base64,")
 
 

@@ -2,10 +2,11 @@
 
 It runs as process 1 of its own namespaces on a bare interpreter (standard library only, nothing of this project but this file, ``port.py``
 and ``values.py``). It judges nothing and knows no expected value. What must not go in: anything that a program may not read, since a
-fork has the server's memory; so the server holds one program at a time, and all others wait outside.
+fork has the server's memory, what was freed of it included. So the server never holds a program: the fork reads its own from the wall
+before it gives up its rights, and what it answers passes through a buffer that is wiped.
 
-Between the wall and the server: frames of four bytes of length and JSON. Between the server and its fork: a pipe whose bytes the server
-counts and never reads, so nothing that a program writes can be taken for the server's word.
+Between the wall and the server: frames of four bytes of length and JSON, first the limits, then the program. Between the server and its
+fork: a pipe whose bytes the server counts and never reads, so nothing that a program writes can be taken for the server's word.
 """
 
 from __future__ import annotations
@@ -62,57 +63,57 @@ def main(requests: int, replies: int) -> None:
     gc.freeze()
     _send(replies, {"ready": sys.version})
     config = _receive(requests)
-    while config is not None and (request := _receive(requests)) is not None:
-        header, body = _serve(request, config, libc, (requests, replies))
-        _send(replies, header)
-        _write(replies, struct.pack("<I", len(body)) + body)
+    while config is not None and (limits := _receive(requests)) is not None:
+        _serve(limits, config, libc, (requests, replies))
 
 
-def _serve(request: dict[str, Any], config: dict[str, Any], libc: ctypes.CDLL, own: tuple[int, int]) -> tuple[dict[str, Any], bytes]:
-    """Fork for the program and watch it. Returns how it ended by our own measure, and the bytes it wrote."""
+def _serve(limits: dict[str, Any], config: dict[str, Any], libc: ctypes.CDLL, own: tuple[int, int]) -> None:
+    """Fork for the next program, watch it, and reply how it ended by our own measure, with the bytes that it wrote."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(reading)
-            _confine(request["limits"], config, libc, writing, own)
+            request = _receive(own[0])
+            _confine(limits, config, libc, writing, own)
         except BaseException as error:  # a wall that does not stand must never be passed by a program
             os.write(writing, f"{type(error).__name__}: {error}"[:_WORDS].encode())
             os._exit(97)
-        _program(request, writing)
+        _program(request or {}, limits["output_bytes"], writing)
     os.close(writing)
-    ending, body, seconds = _watch(pid, reading, request["limits"])
+    kept = bytearray(limits["output_bytes"] + 1)
+    ending, count, seconds = _watch(pid, reading, kept, limits)
     os.close(reading)
     status, usage = _reap(pid)
     if ending is None:
         ending = "closed" if os.WIFEXITED(status) else "killed"
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
-    cpu = usage.ru_utime + usage.ru_stime
-    return {"ending": ending, "code": code, "cpu": cpu, "wall": seconds}, body
+    _send(own[1], {"ending": ending, "code": code, "cpu": usage.ru_utime + usage.ru_stime, "wall": seconds})
+    _write(own[1], struct.pack("<I", count))
+    _write(own[1], memoryview(kept)[:count])
+    kept[:] = bytes(len(kept))
 
 
-def _watch(pid: int, reading: int, limits: dict[str, Any]) -> tuple[str | None, bytes, float]:
-    """Read until the fork has closed its pipe or a limit is passed; then it is killed. ``None``: it closed by itself."""
+def _watch(pid: int, reading: int, kept: bytearray, limits: dict[str, Any]) -> tuple[str | None, int, float]:
+    """Read until the fork has closed its pipe or a limit is passed. ``None``: it closed by itself. The count is of bytes kept."""
     began = time.monotonic()
     clock = (~pid << 3) | 2  # the CPU clock of another process: CPUCLOCK_SCHED of linux/posix-timers.h
-    parts: list[bytes] = []
-    room = limits["output_bytes"]
+    count = 0
     poller = select.poll()
     poller.register(reading, select.POLLIN)
     ending = None
     while ending is None:
         if poller.poll(_POLL_SECONDS * 1000):
-            part = os.read(reading, 65536)
+            part = os.readv(reading, [memoryview(kept)[count:]])
             if not part:
                 break
-            parts.append(part)
-            room -= len(part)
-        ending = _passed(room, time.clock_gettime(clock), time.monotonic() - began, limits)
-    return ending, b"".join(parts)[: limits["output_bytes"]], time.monotonic() - began
+            count += part
+        ending = _passed(count, time.clock_gettime(clock), time.monotonic() - began, limits)
+    return ending, min(count, limits["output_bytes"]), time.monotonic() - began
 
 
-def _passed(room: int, cpu: float, wall: float, limits: dict[str, Any]) -> str | None:
-    if room < 0:
+def _passed(count: int, cpu: float, wall: float, limits: dict[str, Any]) -> str | None:
+    if count > limits["output_bytes"]:
         return "output_limit"
     if cpu > limits["cpu_seconds"]:
         return "cpu_limit"
@@ -175,9 +176,8 @@ def _set(libc: ctypes.CDLL, option: int, value: int, more: Any = 0) -> None:
         raise OSError(ctypes.get_errno(), f"prctl {option}")
 
 
-def _program(request: dict[str, Any], writing: int) -> NoReturn:
-    """Load the program and make its calls, each with arguments of its own; write a line a result; end."""
-    room = request["limits"]["output_bytes"]
+def _program(request: dict[str, Any], room: int, writing: int) -> NoReturn:
+    """Load the program and make its calls, each with arguments of its own; write a line a result, all within ``room`` bytes; end."""
     try:
         function = _loaded(request["source"], request["function"])
         _write(writing, b"loaded\n")
@@ -250,7 +250,7 @@ def _send(descriptor: int, message: dict[str, Any]) -> None:
     _write(descriptor, struct.pack("<I", len(body)) + body)
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def _write(descriptor: int, data: bytes | memoryview) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -30,7 +30,8 @@ _ARM = {
     "readv": 65, "pread64": 67, "readlinkat": 78, "newfstatat": 79, "fstat": 80, "exit": 93, "exit_group": 94, "futex": 98,
     "set_robust_list": 99, "clock_gettime": 113, "clock_getres": 114, "sched_getaffinity": 123, "sched_yield": 124,
     "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153, "getrusage": 165,
-    "gettimeofday": 169, "uname": 160, "getpid": 172, "getuid": 174, "geteuid": 175, "getgid": 176, "getegid": 177, "gettid": 178, "brk": 214,
+    "gettimeofday": 169, "uname": 160, "getpid": 172,
+    "getuid": 174, "geteuid": 175, "getgid": 176, "getegid": 177, "gettid": 178, "brk": 214,
     "munmap": 215, "mremap": 216, "mmap": 222, "mprotect": 226, "madvise": 233, "getrandom": 278, "statx": 291, "rseq": 293,
     "faccessat2": 439,
 }

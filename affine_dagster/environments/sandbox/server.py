@@ -114,7 +114,8 @@ class Server:
     def run(self, program: Program, limits: Limits) -> Report:
         """Run a program. Raises BrokenError where the server itself fails."""
         calls = [encode(arguments, 2**24) for arguments in program.calls]
-        self._send({"source": program.source, "function": program.function, "calls": calls, "limits": asdict(limits)})
+        self._send(asdict(limits))
+        self._send({"source": program.source, "function": program.function, "calls": calls})
         deadline = time.monotonic() + limits.wall_seconds + _WALL_SLACK
         header = self._message(deadline)
         body = self._read(_length(self._read(4, deadline), limits.output_bytes), deadline)
@@ -127,7 +128,7 @@ class Server:
 
     def end(self) -> None:
         """Kill it with all that is in it, and wait for it. Safe to call again."""
-        self._process.kill()
+        self._kill()
         self._process.wait()
         if self._inner is not None:
             with suppress(ProcessLookupError):
@@ -139,6 +140,10 @@ class Server:
             with suppress(OSError):  # closing flushes to a process that is gone
                 stream.close()
         self._group.remove()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _ready(self) -> str:
         try:
@@ -153,8 +158,10 @@ class Server:
 
     def _complaint(self) -> str:
         """The last line that a start that failed printed."""
-        self._process.kill()
-        printed = self._complaints.read(65536).decode(errors="replace").strip().splitlines()
+        self._kill()
+        descriptor = self._complaints.fileno()
+        ready, _, _ = select.select([descriptor], [], [], 1.0)
+        printed = os.read(descriptor, 65536).decode(errors="replace").strip().splitlines() if ready else []
         return printed[-1][:_WORDS] if printed else ""
 
     def _send(self, message: dict[str, object]) -> None:

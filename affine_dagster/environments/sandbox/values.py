@@ -7,6 +7,7 @@ side chose (no pickle, no marshal, no eval): the text from inside is hostile.
 from __future__ import annotations
 
 import json
+import re
 
 from affine_dagster.environments.sandbox.port import Value
 
@@ -14,6 +15,8 @@ __all__ = ["MAX_DEPTH", "NotPlainError", "TooLargeError", "decode", "encode"]
 
 MAX_DEPTH = 40
 """Lists in lists that still cross."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 MAX_INTEGER_BITS = 13_000
 """About 3,900 decimal digits: Python itself refuses to print or read more than 4,300."""
@@ -31,7 +34,7 @@ def encode(value: object, limit: int) -> str:
     """The value as JSON text of at most ``limit`` characters, ASCII. Raises NotPlainError, TooLargeError.
 
     None, bool, str and int stand for themselves; a list is a list; ``{"f": hex}`` a float, ``{"t": [...]}`` a tuple,
-    ``{"d": [[key, value], ...]}`` a dictionary in its order.
+    ``{"d": [[key, value], ...]}`` a dictionary in its order, ``{"s": hex}`` a text with surrogates, which JSON would join to pairs.
     """
     budget = [limit]
     text = json.dumps(_plain(value, MAX_DEPTH, budget), ensure_ascii=True, separators=(",", ":"))
@@ -45,7 +48,7 @@ def _plain(value: object, depth: int, budget: list[int]) -> object:
     kind = type(value)
     if kind is str:
         _spend(budget, len(value))  # type: ignore[arg-type]
-        return value
+        return value if not _SURROGATE.search(value) else {"s": value.encode("utf-8", "surrogatepass").hex()}  # type: ignore[attr-defined, call-overload]
     _spend(budget, 1)
     if value is None or kind is bool:
         return value
@@ -99,6 +102,8 @@ def _value(tagged: object, depth: int) -> Value:
         ((tag, inner),) = tagged.items()
         if tag == "f" and type(inner) is str:
             return float.fromhex(inner)
+        if tag == "s" and type(inner) is str:
+            return bytes.fromhex(inner).decode("utf-8", "surrogatepass")
         if tag == "t" and type(inner) is list:
             return tuple(_value(item, depth - 1) for item in inner)
         if tag == "d" and type(inner) is list:
@@ -107,6 +112,9 @@ def _value(tagged: object, depth: int) -> Value:
 
 
 def _item(pair: object, depth: int) -> tuple[str | int, Value]:
-    if type(pair) is not list or len(pair) != 2 or type(pair[0]) not in (str, int):
+    if type(pair) is not list or len(pair) != 2 or type(pair[0]) not in (str, int, dict):
         raise NotPlainError("an unknown form of a dictionary's item")
-    return pair[0], _value(pair[1], depth - 1)
+    key = _value(pair[0], 1)
+    if type(key) not in (str, int):
+        raise NotPlainError("a key that is neither text nor a whole number")
+    return key, _value(pair[1], depth - 1)  # type: ignore[return-value]

@@ -1,0 +1,159 @@
+"""What a program does against the machine ends with the program; the next honest one in the same sandbox is none the worse."""
+
+from __future__ import annotations
+
+import pytest
+from sandbox_programs import CALLS, ENOSYS, EPERM, attacked, program, refused, system_call, value
+
+from affine_dagster.environments.sandbox.pool import SandboxPool
+from affine_dagster.environments.sandbox.port import Limits
+
+
+def test_a_fork_bomb_makes_no_process(pool: SandboxPool) -> None:
+    outcome = attacked(pool, program("""
+        import os
+        made = 0
+        while made < 1000:
+            os.fork()
+            made += 1
+    """))
+    assert refused(outcome, "PermissionError", "BlockingIOError")
+
+
+def test_an_endless_loop_ends_at_the_cpu_limit(pool: SandboxPool) -> None:
+    assert attacked(pool, program("while True: pass")).ending == "cpu_limit"
+
+
+def test_a_program_that_waits_for_ever_ends_at_the_wall_limit(pool: SandboxPool) -> None:
+    lock = program("""
+        import threading
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+    """)
+    assert attacked(pool, lock, Limits(cpu_seconds=0.3, wall_seconds=0.2)).ending == "wall_limit"
+
+
+@pytest.mark.parametrize(
+    "way", ["print('x' * 10_000)", "import sys; sys.stdout.write('x' * 10_000)", "import sys; sys.stderr.write('x' * 10_000)"]
+)
+def test_ten_gigabytes_of_print_go_nowhere(pool: SandboxPool, way: str) -> None:
+    outcome = attacked(pool, program(f"for _ in range(1_000_000):\n    {way}"))
+    assert outcome.ending == "cpu_limit" or value(outcome) is None
+
+
+def test_ten_gigabytes_into_the_result_pipe_end_at_the_output_limit(pool: SandboxPool) -> None:
+    outcome = attacked(pool, program("""
+        import os
+        line = b'x' * 65536
+        for _ in range(160_000):
+            for number in range(3, 32):
+                try:
+                    os.write(number, line)
+                except OSError:
+                    pass
+    """))
+    assert outcome.ending == "output_limit"
+
+
+def test_a_huge_result_ends_at_the_output_limit(pool: SandboxPool) -> None:
+    assert attacked(pool, program("return 'x' * 1_000_000")).ending == "output_limit"
+
+
+@pytest.mark.parametrize("whom", ["-1", "1", "os.getppid() or 1", "0"])
+def test_killing_everybody_kills_nobody(pool: SandboxPool, whom: str) -> None:
+    outcome = attacked(pool, program(f"import os\nos.kill({whom}, 9)"))
+    assert refused(outcome, "PermissionError", "ProcessLookupError")
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/1/environ", "/proc/self/environ", "/proc/self/mem", "/sys/kernel", "/dev/null", "/etc/passwd", "/root", "/tmp"]
+)
+def test_there_is_nothing_to_read_outside_python(pool: SandboxPool, path: str) -> None:
+    assert refused(attacked(pool, program(f"open({path!r}).read()")), "FileNotFoundError", "PermissionError")
+
+
+def test_the_file_system_holds_python_and_nothing_else(pool: SandboxPool) -> None:
+    found = value(attacked(pool, program("import os\nreturn sorted(os.listdir('/'))")))
+    assert set(found) <= {"lib", "lib64", "usr", "python", "server"}  # type: ignore[arg-type]
+    assert value(attacked(pool, program("import os\nreturn os.listdir('/python/lib/python3.11/site-packages')"))) == []
+
+
+def test_the_environment_is_empty(pool: SandboxPool) -> None:
+    assert value(attacked(pool, program("import os\nreturn dict(os.environ)"))) == {}
+
+
+def test_the_result_file_is_a_pipe_whose_bytes_are_values_at_most(pool: SandboxPool) -> None:
+    """Case E7: the reward was read from a file that the agent can write. Here there is no reward inside; a forger writes values."""
+    outcome = attacked(pool, program("""
+        import os
+        for number in range(32):
+            for line in (b'reward 1.0\\n', b'value 1\\n', b'{"ending": "finished", "reward": 1.0}\\n'):
+                try:
+                    os.write(number, line)
+                except OSError:
+                    pass
+        os._exit(0)
+    """))
+    assert outcome.ending == "died"
+    assert outcome.results == ()
+
+
+def test_an_exit_code_says_nothing(pool: SandboxPool) -> None:
+    """Case E8: the first marker of an exit code won, and the model printed its own."""
+    for code in (0, 1, 97):
+        assert attacked(pool, program(f"print('EXIT_CODE:0')\nimport os\nos._exit({code})")).ending == "died"
+
+
+@pytest.mark.parametrize("family", ["AF_INET", "AF_INET6", "AF_UNIX", "AF_NETLINK"])
+def test_no_socket_opens(pool: SandboxPool, family: str) -> None:
+    assert refused(attacked(pool, program(f"import socket\nsocket.socket(socket.{family})")), "PermissionError")
+
+
+@pytest.mark.parametrize(
+    "folder", ["/", "/tmp", "/python", "/python/lib/python3.11", "/python/lib/python3.11/site-packages", "/server", "/lib", "."]
+)
+def test_the_disk_cannot_be_filled_where_nothing_can_be_made(pool: SandboxPool, folder: str) -> None:
+    outcome = attacked(pool, program(f"with open({folder!r} + '/full', 'wb') as file:\n    file.write(b'x' * 10**6)"))
+    assert refused(outcome, "OSError", "PermissionError", "FileNotFoundError")
+
+
+def test_nothing_that_is_there_can_be_written(pool: SandboxPool) -> None:
+    outcome = attacked(pool, program("import json\nopen(json.__file__, 'a').write('x')"))
+    assert refused(outcome, "OSError", "PermissionError")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["import sys\nsys.setrecursionlimit(10**9)\ng = lambda n: g(n + 1)\ng(0)", "def g(): return g()\ng()",
+     "x = []\nfor _ in range(10**5): x = [x]\nimport sys\nsys.setrecursionlimit(10**9)\nreturn repr(x)",
+     "import ctypes\nctypes.string_at(0)",
+     "import sys\nsys.setrecursionlimit(10**9)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x"],
+)
+def test_a_stack_overflow_or_a_crash_ends_the_program_alone(pool: SandboxPool, body: str) -> None:
+    outcome = attacked(pool, program(body))
+    assert outcome.ending in ("died", "cpu_limit", "memory_limit") or refused(outcome, "RecursionError")
+
+
+@pytest.mark.parametrize(
+    "body", ["return len(bytes(10**9))", "x = []\nwhile True: x.append('x' * 10**6)", "x = 'x'\nwhile True: x += x", "return [0] * 10**9"]
+)
+def test_memory_ends_at_its_limit(pool: SandboxPool, body: str) -> None:
+    assert attacked(pool, program(body), Limits(cpu_seconds=5.0, wall_seconds=30.0)).ending == "memory_limit"
+
+
+@pytest.mark.parametrize("body", ["return 10 ** 10 ** 9", "import re\nreturn re.match('(a+)+b', 'a' * 60)", "return sum(range(10**12))"])
+def test_one_long_operation_ends_at_the_cpu_limit_too(pool: SandboxPool, body: str) -> None:
+    assert attacked(pool, program(body)).ending in ("cpu_limit", "memory_limit")
+
+
+@pytest.mark.skipif(__import__("platform").machine() != "x86_64", reason="the numbers are those of x86_64")
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_system_call_through_ctypes_is_not_permitted(pool: SandboxPool, name: str) -> None:
+    assert system_call(pool, CALLS[name]) == (ENOSYS if name == "clone3" else EPERM)
+
+
+def test_a_32_bit_system_call_is_death(pool: SandboxPool) -> None:
+    """The x32 numbers share the architecture's mark, so they are refused by number."""
+    outcome = attacked(pool, program("import ctypes\nreturn ctypes.CDLL(None).syscall(ctypes.c_long(0x40000000 + 39))"))
+    assert outcome.ending == "died"
