@@ -6,7 +6,7 @@ arithmetic (``scoring/``), and how things are shown (``assets/``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,8 @@ import polars as pl
 from affine_dagster.evaluation.inputs import prior_epoch
 from affine_dagster.integrity.coverage import breaker_open, coverage_findings, fault_findings, fresh_gap_findings
 from affine_dagster.integrity.owners import owner_findings
+from affine_dagster.leaderboard.comparison import side_by_side
+from affine_dagster.leaderboard.names import known_names
 from affine_dagster.leaderboard.snapshot import LeaderboardSnapshot, build
 from affine_dagster.leaderboard.standings import StandingInputs, standings
 from affine_dagster.ledger import Ledger
@@ -194,6 +196,20 @@ class ScoreKeeper:
     def standings(self, epoch: int) -> pl.DataFrame:
         """The STANDINGS of an epoch."""
         return self.tables.need(STANDINGS, epoch, self.scorer)
+
+    def other_scorings(self, epoch: int) -> pl.DataFrame:
+        """Standings of an epoch under this scorer beside those of every other scorer that has some: see :func:`side_by_side`."""
+        others = [scorer for scorer in self.tables.scorers(STANDINGS) if scorer != self.scorer]
+        found = {scorer: self.tables.read(STANDINGS, epoch, scorer) for scorer in [*others, self.scorer]}
+        return side_by_side({scorer: frame for scorer, frame in found.items() if frame is not None})
+
+    def paid_models(self, epoch: int) -> Mapping[str, str]:
+        """The names of each hotkey's accepted models at an epoch, in commit order."""
+        names = known_names(self.tables, epoch)
+        found: dict[str, list[str]] = {}
+        for row in self.tables.need(CREDITS, epoch, self.scorer).sort("block", "extrinsic_index").iter_rows(named=True):
+            found.setdefault(row["hotkey"], []).append(names.get(row["submission_id"], row["submission_id"]))
+        return {hotkey: ", ".join(models) for hotkey, models in found.items()}
 
     def payouts(self, epochs: Sequence[int]) -> pl.DataFrame:
         """Who was paid over these epochs: columns ``hotkey``, ``epochs`` with weight, ``mean_share``; the largest first."""

@@ -6,10 +6,11 @@ from affine_dagster.admission.batch import admit, genesis_texts
 from affine_dagster.kinship.fingerprints import fingerprint
 from affine_dagster.kinship.graph.projection import project
 from affine_dagster.kinship.verdicts import judge
+from affine_dagster.leaderboard.names import known_names
 from affine_dagster.resources import GraphResource, HubResource, SettingsResource, StoreResource
 from affine_dagster.tables import ADMISSIONS, CREDITS, FINGERPRINTS, KINSHIP, SUBMISSIONS, SWAPS
 from assets.chain import submissions
-from assets.display import table
+from assets.display import named, table
 from assets.partitions import epoch_of, epochs
 
 GROUP = "admission"
@@ -26,7 +27,7 @@ def admissions(
     frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_texts(opened, values))
     tables.write(ADMISSIONS, epoch, frame)
     counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
-    columns = ["submission_id", "repo", "state", "reason", "fault", "detail"]
+    columns = ["repo", "state", "reason", "fault", "detail", "submission_id"]
     return MaterializeResult(metadata={**counts, "rows": frame.height, "admissions": table(frame, columns)})
 
 
@@ -40,7 +41,7 @@ def fingerprints(
     frame = fingerprint(hub.open(), settings.load(), tables.until(ADMISSIONS, epoch), epoch, known)
     tables.write(FINGERPRINTS, epoch, frame)
     return MaterializeResult(
-        metadata={"rows": frame.height, "fingerprints": table(frame, ["submission_id", "repo", "genesis", "weights_digest", "parameters"])}
+        metadata={"rows": frame.height, "fingerprints": table(frame, ["repo", "genesis", "weights_digest", "parameters", "submission_id"])}
     )
 
 
@@ -50,17 +51,18 @@ def kinship(context: AssetExecutionContext, store: StoreResource) -> Materialize
     tables, epoch = store.tables(), epoch_of(context)
     frame = judge(tables.until(FINGERPRINTS, epoch), tables.until(KINSHIP, epoch, inclusive=False), epoch)
     tables.write(KINSHIP, epoch, frame)
+    shown = named(frame.with_columns(model="submission_id", peer="peer_submission_id"), known_names(tables, epoch), "model", "peer")
     return MaterializeResult(
         metadata={
             "rows": frame.height,
             "copies": frame.filter(frame["verdict"] == "exact_copy").height,
-            "verdicts": table(frame, ["submission_id", "verdict", "reason", "peer_submission_id", "statistic", "value", "detail"]),
+            "verdicts": table(shown, ["model", "verdict", "reason", "peer", "statistic", "value", "detail", "submission_id"]),
         }
     )
 
 
 @asset(
-    partitions_def=epochs, group_name=GROUP, deps=[kinship, submissions, AssetKey("credits")], kinds={"sqlite"}
+    partitions_def=epochs, group_name="lineage", deps=[kinship, submissions, AssetKey("credits")], kinds={"sqlite"}
 )
 def lineage_graph(
     context: AssetExecutionContext, settings: SettingsResource, store: StoreResource, graph: GraphResource

@@ -41,6 +41,6 @@ def submissions(context: AssetExecutionContext, settings: SettingsResource, stor
         metadata={
             "rows": frame.height,
             "undecodable": frame.filter(frame["state"] == "undecodable").height,
-            "submissions": table(frame, ["submission_id", "hotkey", "block", "repo", "revision", "state", "reason", "detail"]),
+            "submissions": table(frame, ["repo", "state", "reason", "detail", "block", "hotkey", "revision", "submission_id"]),
         }
     )

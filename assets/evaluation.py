@@ -4,7 +4,7 @@ The environments' assets are the outputs of one subsettable multi-asset, so that
 new environment is a new asset whose history can be filled alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dagster import (
     AssetCheckResult,
@@ -23,14 +23,16 @@ from affine_dagster.evaluation.inputs import plan_inputs
 from affine_dagster.evaluation.planning import make_plan
 from affine_dagster.evaluation.run import EnvironmentSummary, evaluate
 from affine_dagster.evaluation.tasksets import task_sets as draw_task_sets
+from affine_dagster.leaderboard.names import known_names
 from affine_dagster.resources import EvaluationResource, SettingsResource, StoreResource
 from affine_dagster.tables import EPOCHS, PLAN, TASKS
 from assets.admission import admissions, kinship
 from assets.chain import chain_snapshot
-from assets.display import table
+from assets.display import named, table
 from assets.partitions import epoch_of, epochs
 
 GROUP = "evaluation"
+_COVERAGE = "The share of the tasks due that gave a result, a model's own faults included, is at least the floor of the settings."
 
 
 @asset(partitions_def=epochs, group_name=GROUP, deps=[chain_snapshot], kinds={"polars"})
@@ -50,7 +52,7 @@ def evaluation_plan(context: AssetExecutionContext, settings: SettingsResource, 
     plan = tables.read(PLAN, epoch)
     if plan is None:
         plan = tables.freeze(PLAN, epoch, make_plan(plan_inputs(tables, settings.load(), epoch), settings.load()))
-    columns = ["submission_id", "repo", "role", "purpose", "planned", "reason", "tasks", "alpha", "discordance", "prior_epoch"]
+    columns = ["repo", "role", "purpose", "planned", "reason", "tasks", "alpha", "discordance", "prior_epoch", "submission_id"]
     return MaterializeResult(metadata={"rows": plan.height, "planned": int(plan["planned"].sum()), "plan": table(plan, columns)})
 
 
@@ -71,7 +73,7 @@ def evaluation_assets(names: Sequence[str]) -> AssetsDefinition:
             )
             for name in names
         ],
-        check_specs=[AssetCheckSpec("coverage", asset=AssetKey(["evaluations", name])) for name in names],
+        check_specs=[AssetCheckSpec("coverage", asset=AssetKey(["evaluations", name]), description=_COVERAGE) for name in names],
         can_subset=True,
         pool="gpu",
     )
@@ -89,13 +91,14 @@ def evaluation_assets(names: Sequence[str]) -> AssetsDefinition:
             evaluation.jobs(),
             progress=lambda event: context.log.info(str(event)) if event.event != "batch" or event.done == event.of else None,
         )
+        known = known_names(store.tables(), epoch_of(context))
         for name in chosen:
-            yield _result(name, summary.environment(name), settings.load().evaluation.coverage_floor)
+            yield _result(name, summary.environment(name), settings.load().evaluation.coverage_floor, known)
 
     return evaluations
 
 
-def _result(name: str, summary: EnvironmentSummary, floor: float) -> MaterializeResult:
+def _result(name: str, summary: EnvironmentSummary, floor: float, names: Mapping[str, str]) -> MaterializeResult:
     key = AssetKey(["evaluations", name])
     check = AssetCheckResult(
         asset_key=key,
@@ -103,11 +106,12 @@ def _result(name: str, summary: EnvironmentSummary, floor: float) -> Materialize
         passed=summary.coverage is None or summary.coverage >= floor,
         metadata={"coverage": summary.coverage if summary.coverage is not None else "nothing was planned", "floor": floor},
     )
-    columns = ["submission_id", "purpose", "n_ok", "n_wrong", "n_model_fault", "n_missing", "mean"]
+    columns = ["model", "purpose", "n_ok", "n_wrong", "n_model_fault", "n_missing", "mean"]
     return MaterializeResult(
         asset_key=key,
         metadata={
-            "models": summary.models, "tasks": summary.tasks, "missing": summary.missing, "by_model": table(summary.by_model, columns),
+            "models": summary.models, "tasks": summary.tasks, "missing": summary.missing,
+            "by_model": table(named(summary.by_model, names, "submission_id").rename({"submission_id": "model"}), columns),
         },
         check_results=[check],
     )

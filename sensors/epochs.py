@@ -55,9 +55,11 @@ def _request(epoch: int, scorer: str, attempt: int) -> RunRequest:
 def epoch_sensors(epoch_job_name: str) -> list[SensorDefinition]:
     """The sensors ``epochs`` and ``unfinished_epochs`` over the job that runs one epoch."""
 
-    @sensor(name="epochs", job_name=epoch_job_name, minimum_interval_seconds=10, default_status=DefaultSensorStatus.STOPPED)
+    @sensor(
+        name="epochs", job_name=epoch_job_name, minimum_interval_seconds=10, default_status=DefaultSensorStatus.STOPPED,
+        description="Add the key of each closed epoch and ask for its run, ascending and without gaps; the cursor is the next epoch.",
+    )
     def epochs(context: Context, settings: SettingsResource, chain: ChainResource) -> SensorResult | SkipReason:
-        """Add the key of each closed epoch and ask for its run, ascending and without gaps; the cursor is the next epoch."""
         newest = newest_closed_epoch(chain.open(), settings.load().chain)
         if newest is None:
             return SkipReason("no epoch has closed yet")
@@ -72,9 +74,11 @@ def epoch_sensors(epoch_job_name: str) -> list[SensorDefinition]:
             cursor=json.dumps({"next": due[-1] + 1}),
         )
 
-    @sensor(name="unfinished_epochs", job_name=epoch_job_name, minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED)
+    @sensor(
+        name="unfinished_epochs", job_name=epoch_job_name, minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED,
+        description="Ask again for epochs that have a key, no standings and no run under way; oldest first: each reads the one before.",
+    )
     def unfinished_epochs(context: Context, settings: SettingsResource, store: StoreResource) -> Iterator[RunRequest | SkipReason]:
-        """Ask again for epochs that have a key, no standings and no run under way; oldest first, since each reads the one before."""
         scorer = settings.scorer()
         done = {epoch_name(epoch) for epoch in store.tables().epochs(STANDINGS, scorer)}
         missing = [key for key in context.instance.get_dynamic_partitions("epochs") if key not in done]

@@ -8,9 +8,11 @@ __all__ = ["failure_sensors"]
 def failure_sensors() -> list[SensorDefinition]:
     """The sensor ``run_failures``."""
 
-    @run_failure_sensor(name="run_failures", default_status=DefaultSensorStatus.STOPPED)
+    @run_failure_sensor(
+        name="run_failures", default_status=DefaultSensorStatus.STOPPED,
+        description="Log each failed run with its tags, its failed steps and each error's own reason, fault and next step.",
+    )
     def run_failures(context: RunFailureSensorContext) -> None:
-        """Log each failed run with its tags, its failed steps and each error's own reason, fault and next step."""
         tags = {name: value for name, value in context.dagster_run.tags.items() if name.startswith("affine/")}
         run = context.dagster_run
         why = "; ".join(map(_why, context.get_step_failure_events())) or context.failure_event.message

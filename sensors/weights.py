@@ -25,9 +25,11 @@ __all__ = ["weight_sensors"]
 def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
     """The sensors ``weights_due`` and ``stale_weights``."""
 
-    @sensor(name="weights_due", job_name=send_job_name, minimum_interval_seconds=15, default_status=DefaultSensorStatus.STOPPED)
+    @sensor(
+        name="weights_due", job_name=send_job_name, minimum_interval_seconds=15, default_status=DefaultSensorStatus.STOPPED,
+        description="Ask for the newest epoch's weights to be sent, once a tempo of the chain, and again where that run failed.",
+    )
     def weights_due(context: Context, settings: SettingsResource, chain: ChainResource, store: StoreResource) -> RunRequest | SkipReason:
-        """Ask for the newest epoch's weights to be sent, once a tempo of the chain, and again where that run failed."""
         newest = sendable_epoch(store.tables(), settings.scorer())
         if newest is None:
             return SkipReason("under the present settings there are no weights of the newest epoch that may be sent")
@@ -39,9 +41,11 @@ def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
         key = f"send-{state.epoch_index}-{epoch_name(newest)}-{min(failed, MAX_RETRIES)}"
         return RunRequest(run_key=key, partition_key=epoch_name(newest), tags=tags)
 
-    @sensor(name="stale_weights", minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED)
+    @sensor(
+        name="stale_weights", minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED,
+        description="Observe weight_submission with its age in blocks when it exceeds the alarm's tempos.",
+    )
     def stale_weights(context: Context, settings: SettingsResource, chain: ChainResource) -> SensorResult | SkipReason:
-        """Observe ``weight_submission`` with its age in blocks when it exceeds the alarm's tempos."""
         values = settings.load()
         opened = chain.open()
         head = opened.head().number

@@ -23,9 +23,12 @@ from dagster import (
     SensorEvaluationContext,
 )
 from dagster._core.execution.execute_in_process_result import ExecuteInProcessResult
-from dagster._core.storage.tags import RUN_KEY_TAG
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG, RUN_KEY_TAG
 
-__all__ = ["Ticker"]
+__all__ = ["LOCATION", "Ticker"]
+
+LOCATION = "affine_dagster"
+"""The code location of workspace.yaml: by it the UI finds a run on its job's page and on the timeline, as it finds the daemon's."""
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
@@ -62,6 +65,10 @@ class Ticker:
             self.instance.report_run_failed(run, message="the process that ran it is gone; what it finished stands, the rest is run again")
         return [run.run_id for run in dead]
 
+    @property
+    def _label(self) -> str:
+        return f"{self.definitions.get_repository_def().name}@{LOCATION}"
+
     def _has_run(self, request: RunRequest) -> bool:
         return request.run_key is not None and self.instance.get_runs_count(RunsFilter(tags={RUN_KEY_TAG: request.run_key})) > 0
 
@@ -72,7 +79,7 @@ class Ticker:
             return self.definitions.resolve_job_def(job_name).execute_in_process(
                 instance=self.instance,
                 partition_key=request.partition_key,
-                tags={**request.tags, RUN_KEY_TAG: request.run_key or run_id},
+                tags={**request.tags, RUN_KEY_TAG: request.run_key or run_id, REPOSITORY_LABEL_TAG: self._label},
                 run_id=run_id,
                 run_config=QUIET,
             )

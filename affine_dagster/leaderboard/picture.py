@@ -34,7 +34,7 @@ def pareto_png(snapshot: LeaderboardSnapshot) -> bytes:
     pairs = list(itertools.combinations(range(len(snapshot.environments)), 2))[:MAX_PANELS] or [(0, 0)]
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.8 * rows + 0.6), dpi=90, layout="constrained")
+    figure = Figure(figsize=(4.2 * columns, 3.8 * rows + 0.6), dpi=80, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     models = _shown(snapshot)
     palette = colormaps["tab20"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from dagster import AssetKey, DagsterInstance, RunRequest, RunsFilter
+from dagster import AssetKey, DagsterInstance, RunRequest, RunsFilter, TableMetadataValue
 
 from affine_dagster.chain.keys import hotkey_from_uri
 from affine_dagster.chain.local import LocalChain
@@ -307,6 +307,26 @@ def test_one_run_rescored_all_epochs(changed: Change, name: str) -> None:
     records = changed.validator.instance.fetch_materializations(AssetKey(name), limit=100).records
     made = {record.partition_key for record in records if record.run_id == changed.rescore_run}
     assert made == {epoch_name(epoch) for epoch in (PAID, QUIET, INVALID, GONE)}
+
+
+def test_each_rescored_epoch_shows_its_own_standings(changed: Change) -> None:
+    """A person who opens an epoch in the UI must not see another's."""
+    records = changed.validator.instance.fetch_materializations(AssetKey("leaderboard"), limit=100).records
+    made = {record.partition_key: record.asset_materialization for record in records if record.run_id == changed.rescore_run}
+    shown = {key: event.metadata["published"].value for key, event in made.items() if event is not None}
+    scorer = changed.validator.other_scorer
+    assert shown == {epoch_name(epoch): f"published/{scorer}/{epoch_name(epoch)}.json" for epoch in (PAID, QUIET, INVALID, GONE)}
+
+
+def test_the_rescored_leaderboard_names_both_scorers(changed: Change) -> None:
+    records = changed.validator.instance.fetch_materializations(AssetKey("leaderboard"), limit=100).records
+    (event,) = (record.asset_materialization for record in records if (record.run_id, record.partition_key) == (
+        changed.rescore_run, epoch_name(GONE)))
+    assert event is not None
+    beside = event.metadata["beside other scorers"]
+    assert isinstance(beside, TableMetadataValue)
+    scorers = [changed.validator.scorer, changed.validator.other_scorer]
+    assert [column.name for column in beside.schema.columns][:3] == ["model", *(f"{scorer} share" for scorer in scorers)]
 
 
 @pytest.mark.parametrize("name", [table.name for table in SCORED])
