@@ -69,20 +69,27 @@ def run_dev(home: Path, cache: Path, *, port: int, block_seconds: float) -> None
 
 
 def _run(world: World, port: int) -> None:
-    """Run ``dagster dev`` until it ends; an interrupt or a termination of this process reaches it, and is waited for."""
+    """Run ``dagster dev`` until it ends; an interrupt or a termination of this process reaches it, and is waited for.
+
+    The handlers stand before the child starts: a shell's background job ignores interrupts, a child inherits what is ignored, and
+    Dagster takes a termination as it takes an interrupt; so it would take neither.
+    """
     command = [str(Path(sys.executable).parent / "dagster"), "dev", "-w", str(_project_file("workspace.yaml")), "-p", str(port)]
     environment = {**os.environ, **dagster_environment(world)}
-    with subprocess.Popen(command, env=environment, cwd=world.home) as child:  # noqa: S603 - our own venv
+    children: list[subprocess.Popen[bytes]] = []
 
-        def pass_on(number: int, _: FrameType | None) -> None:
+    def pass_on(number: int, _: FrameType | None) -> None:
+        for child in children:
             child.send_signal(number)
 
-        before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with subprocess.Popen(command, env=environment, cwd=world.home) as child:  # noqa: S603 - our own venv
+            children.append(child)
             child.wait()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _project_file(name: str) -> Path:
