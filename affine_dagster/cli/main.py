@@ -110,6 +110,14 @@ def page(name: str) -> None:
     click.echo(PAGES[name](), nl=False)
 
 
+@main.command()
+def sandbox() -> None:
+    """Check that generated code is held on this machine, and say by what."""
+    from affine_dagster.cli.sandbox import check_sandbox
+
+    check_sandbox(click.echo)
+
+
 def default_cache() -> Path:
     """Where trained league models are kept: ``AFFINE_CACHE``, else the user's cache folder."""
     root = os.environ.get("AFFINE_CACHE") or os.environ.get("XDG_CACHE_HOME")

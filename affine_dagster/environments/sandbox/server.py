@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from affine_dagster.environments.sandbox.bubblewrap import INSTALL, command, find_bubblewrap, interpreter
+from affine_dagster.environments.sandbox.bubblewrap import ALLOW, INSTALL, command, find_bubblewrap, interpreter
 from affine_dagster.environments.sandbox.cgroups import ControlGroup, control_group
 from affine_dagster.environments.sandbox.port import Ending, Limits, Outcome, Program, Raised, Returned
 from affine_dagster.environments.sandbox.seccomp import filter_program
@@ -29,6 +29,9 @@ from affine_dagster.reasons import AffineError
 __all__ = ["BrokenError", "Layers", "Report", "Server"]
 
 _START_SECONDS = 20.0
+_TOLD_SECONDS = 5.0
+"""Bubblewrap tells its child's process id before it starts anything."""
+
 _WALL_SLACK = 5.0
 """Beyond a program's own wall limit, after which the server is taken for broken."""
 
@@ -98,12 +101,9 @@ class Server:
         self._requests, self._replies, self._complaints = _pipes(self._process)
         self._inner: int | None = None
         try:
-            version = self._ready()
-            child = _child(reading)
-            self._inner = os.pidfd_open(child)
-            self._group = control_group(str(number), MEMORY_BYTES + _SPARE_MEMORY, 64)
-            self._group.add(child)
-            self._send({"filter": entries.hex(), "uid": _FIRST_USER + os.getpid() % 65536 * 64 + number % 64 if self._own_user else None})
+            version = self._started(reading, str(number))
+            user = _FIRST_USER + os.getpid() % 65536 * 64 + number % 64
+            self._send({"filter": entries.hex(), "uid": user if self._own_user else None})
         except BaseException:
             self.end()
             raise
@@ -145,13 +145,17 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    def _ready(self) -> str:
+    def _started(self, reading: int, name: str) -> str:
+        """Wait for it; put it into its control group while it starts. Returns the version of its Python."""
+        deadline = time.monotonic() + _START_SECONDS
         try:
-            version = self._message(time.monotonic() + _START_SECONDS).get("ready")
-        except BrokenError as error:
-            raise AffineError("sandbox_unavailable", f"{self._complaint() or error}; {INSTALL}, and allow it namespaces: "
-                              "run as root, or set kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0, "
-                              "or give the container the rights to make user namespaces") from error
+            child = _child(reading, min(deadline, time.monotonic() + _TOLD_SECONDS))
+            self._inner = os.pidfd_open(child)
+            self._group = control_group(name, MEMORY_BYTES + _SPARE_MEMORY, 64)
+            self._group.add(child)
+            version = self._message(deadline).get("ready")
+        except (BrokenError, OSError) as error:
+            raise AffineError("sandbox_unavailable", f"{self._complaint() or error}; {INSTALL}; {ALLOW}") from error
         if not isinstance(version, str):
             raise AffineError("sandbox_unavailable", "what started as bwrap does not speak our protocol")
         return version.split()[0]
@@ -203,13 +207,19 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[b
     return process.stdin, process.stdout, process.stderr
 
 
-def _child(reading: int) -> int:
-    """The server's process id, as bubblewrap tells it."""
+def _child(reading: int, deadline: float) -> int:
+    """The server's process id, as bubblewrap tells it, in one piece or several."""
+    told = b""
+    while not told.rstrip().endswith(b"}"):
+        ready, _, _ = select.select([reading], [], [], max(0.0, deadline - time.monotonic()))
+        part = os.read(reading, 4096) if ready else b""
+        if not part or len(told) > _REPLY_ROOM:
+            raise BrokenError("it does not tell which process it started, as bwrap does from version 0.5 on")
+        told += part
     try:
-        return int(json.loads(os.read(reading, 4096))["child-pid"])
+        return int(json.loads(told)["child-pid"])
     except (ValueError, KeyError, TypeError) as error:
-        detail = "bwrap does not tell which process it started; version 0.5 or newer is needed"
-        raise AffineError("sandbox_unavailable", detail) from error
+        raise BrokenError("it does not tell which process it started, as bwrap does from version 0.5 on") from error
 
 
 def _length(head: bytes, most: int) -> int:

@@ -1,7 +1,7 @@
 """Values across the sandbox's wall: plain data to JSON and back, by exact type, bounded in depth, size and digits.
 
-Read by both sides, so it imports nothing but the port. What must not go in: anything that would make an object of a name that the other
-side chose (no pickle, no marshal, no eval): the text from inside is hostile.
+Read by both sides, so it imports next to nothing: a sandbox starts in the time that its imports take. What must not go in: anything
+that would make an object of a name that the other side chose (no pickle, no marshal, no eval): the text from inside is hostile.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 
-from affine_dagster.environments.sandbox.port import Value
+TYPE_CHECKING = False  # not typing's: importing that would cost the sandbox's start more than all else in here
+if TYPE_CHECKING:
+    from affine_dagster.environments.sandbox.port import Value
 
 __all__ = ["MAX_DEPTH", "NotPlainError", "TooLargeError", "decode", "encode"]
 

@@ -22,6 +22,13 @@ def fake(folder: Path, script: str) -> Path:
     return path
 
 
+TELLS = """
+while [ "$1" != --info-fd ]; do shift; done
+eval "echo '{\\"child-pid\\": '$$'}' >&$2"
+"""
+"""What the real one does first: it tells which process it started."""
+
+
 def refusal(bwrap: Path) -> AffineError:
     pool = SandboxPool(1, lambda number: Server(number, bubblewrap=bwrap))
     try:
@@ -53,7 +60,11 @@ def test_a_wall_that_does_not_start_is_named_with_what_to_do(tmp_path: Path, com
      "printf '\\002\\000\\000\\000{}'; cat", "printf '\\377\\377\\377\\377'; cat"],
 )
 def test_what_does_not_speak_the_protocol_runs_no_program(tmp_path: Path, script: str) -> None:
-    assert refusal(fake(tmp_path, script)).code == "sandbox_unavailable"
+    assert refusal(fake(tmp_path, TELLS + script)).code == "sandbox_unavailable"
+
+
+def test_a_wall_that_does_not_tell_its_process_runs_no_program(tmp_path: Path) -> None:
+    assert "which process it started" in refusal(fake(tmp_path, "exit 0")).detail
 
 
 def test_a_wall_that_is_missing_is_to_be_installed(tmp_path: Path) -> None:
