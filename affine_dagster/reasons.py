@@ -99,6 +99,8 @@ _ALL = (
     Reason("file_not_allowed", _M, "a file name leaves the repository or is not allowed", _FIX),
     Reason("expired_deferred", _H, "it could not be fetched in the allowed number of epochs", "commit again when the repository can be fetched"),
     # kinship
+    Reason("fingerprint_failed", _E, "its files could not be read for its fingerprint, without which nothing is evaluated", _WAIT),
+    Reason("withdrawn", _M, "its repository was closed or removed before its fingerprint was taken", "make it readable again: it is tried again next epoch"),
     Reason("origin", None, "the earliest commitment of these weights", "nothing"),
     Reason("exact_copy", _M, "the weights equal those of an earlier commitment", "train a model of your own"),
     Reason("genesis_copy", _M, "the weights equal those of a genesis model", "train a model of your own"),

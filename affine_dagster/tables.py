@@ -18,9 +18,9 @@ import polars as pl
 from affine_dagster.reasons import AffineError
 
 __all__ = [
-    "ADMISSIONS", "COMMITMENTS", "CONTESTS", "CREDITS", "EPOCHS", "EVIDENCE", "FINGERPRINTS", "FRONTIER", "INTEGRITY", "KINSHIP",
-    "NEURONS", "PLAN", "REWARDS", "ROLLOUTS", "SCORES", "STANDINGS", "SUBMISSIONS", "SWAPS", "TABLES", "TASKS", "WEIGHTS",
-    "WEIGHT_SUBMISSIONS", "Table",
+    "ADMISSIONS", "COMMITMENTS", "CONTESTS", "CREDITS", "EPOCHS", "EVIDENCE", "FINGERPRINTS", "FINGERPRINT_FAILURES", "FRONTIER",
+    "INTEGRITY", "KINSHIP", "NEURONS", "PLAN", "REWARDS", "ROLLOUTS", "SCORES", "STANDINGS", "SUBMISSIONS", "SWAPS", "TABLES",
+    "TASKS", "WEIGHTS", "WEIGHT_SUBMISSIONS", "Table",
 ]
 
 Migration = Callable[[pl.DataFrame], pl.DataFrame]
@@ -154,6 +154,17 @@ FINGERPRINTS = Table(
     key=("submission_id",),
 )
 """One row an admitted submission or genesis model. ``hotkey`` is None and the position is (-1, rank in the settings) for genesis."""
+
+FINGERPRINT_FAILURES = Table(
+    "fingerprint_failures",
+    {
+        "epoch": pl.Int64, **_MODEL, **_POSITION, "state": pl.String, "reason": pl.String, "fault": pl.String, "detail": pl.String,
+        "deferrals": pl.Int64,
+    },
+    key=("epoch", "submission_id"),
+)
+"""Admitted submissions that could not be read for their fingerprint in this epoch. ``state``: deferred (tried again next epoch) or
+rejected (given up). One with a later FINGERPRINTS row has been read since. An epoch without failures has no rows, or no file."""
 
 KINSHIP = Table(
     "kinship",
@@ -331,8 +342,8 @@ INTEGRITY = Table(
 TABLES: Mapping[str, Table] = {
     table.name: table
     for table in (
-        EPOCHS, NEURONS, COMMITMENTS, SWAPS, SUBMISSIONS, ADMISSIONS, FINGERPRINTS, KINSHIP, TASKS, PLAN, ROLLOUTS, REWARDS,
-        EVIDENCE, CONTESTS, SCORES, FRONTIER, CREDITS, WEIGHTS, WEIGHT_SUBMISSIONS, STANDINGS, INTEGRITY,
+        EPOCHS, NEURONS, COMMITMENTS, SWAPS, SUBMISSIONS, ADMISSIONS, FINGERPRINTS, FINGERPRINT_FAILURES, KINSHIP, TASKS, PLAN,
+        ROLLOUTS, REWARDS, EVIDENCE, CONTESTS, SCORES, FRONTIER, CREDITS, WEIGHTS, WEIGHT_SUBMISSIONS, STANDINGS, INTEGRITY,
     )
 }
 """Every table by its name."""

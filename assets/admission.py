@@ -8,7 +8,7 @@ from affine_dagster.kinship.graph.projection import project
 from affine_dagster.kinship.verdicts import judge
 from affine_dagster.leaderboard.names import known_names
 from affine_dagster.resources import GraphResource, HubResource, SettingsResource, StoreResource
-from affine_dagster.tables import ADMISSIONS, CREDITS, FINGERPRINTS, KINSHIP, SUBMISSIONS, SWAPS
+from affine_dagster.tables import ADMISSIONS, CREDITS, FINGERPRINT_FAILURES, FINGERPRINTS, KINSHIP, SUBMISSIONS, SWAPS
 from assets.chain import submissions
 from assets.display import named, table
 from assets.partitions import epoch_of, epochs
@@ -37,11 +37,17 @@ def fingerprints(
 ) -> MaterializeResult:
     """Digests of each admitted model, and of genesis models that are not known yet."""
     tables, epoch = store.tables(), epoch_of(context)
-    known = tables.until(FINGERPRINTS, epoch)
-    frame = fingerprint(hub.open(), settings.load(), tables.until(ADMISSIONS, epoch), epoch, known)
+    known, failed = tables.until(FINGERPRINTS, epoch), tables.until(FINGERPRINT_FAILURES, epoch)
+    made = fingerprint(hub.open(), settings.load(), tables.until(ADMISSIONS, epoch), epoch, known, failed)
+    frame = made.rows
+    tables.write(FINGERPRINT_FAILURES, epoch, made.failures)
     tables.write(FINGERPRINTS, epoch, frame)
     return MaterializeResult(
-        metadata={"rows": frame.height, "fingerprints": table(frame, ["repo", "genesis", "weights_digest", "parameters", "submission_id"])}
+        metadata={
+            "rows": frame.height,
+            "not_read": table(made.failures, ["repo", "state", "reason", "detail", "submission_id"]),
+            "fingerprints": table(frame, ["repo", "genesis", "weights_digest", "parameters", "submission_id"]),
+        }
     )
 
 

@@ -20,15 +20,16 @@ __all__ = ["StandingInputs", "standings"]
 class StandingInputs:
     """What a standing is derived from. All frames are of their tables; ``*_so_far``: all epochs up to this one.
 
-    ``submissions``, ``admissions``, ``fingerprints`` and ``kinship`` are so far; ``plan``, ``contests``, ``frontier``, ``credits``
-    and ``weights`` are this epoch's; ``prior`` is the previous epoch's STANDINGS, or empty. ``withheld``: the epoch's breaker was
-    open, so nobody's contest was decided.
+    ``submissions``, ``admissions``, ``fingerprints``, ``failures`` (FINGERPRINT_FAILURES) and ``kinship`` are so far; ``plan``,
+    ``contests``, ``frontier``, ``credits`` and ``weights`` are this epoch's; ``prior`` is the previous epoch's STANDINGS, or empty.
+    ``withheld``: the epoch's breaker was open, so nobody's contest was decided.
     """
 
     epoch: int
     submissions: pl.DataFrame
     admissions: pl.DataFrame
     fingerprints: pl.DataFrame
+    failures: pl.DataFrame
     kinship: pl.DataFrame
     plan: pl.DataFrame
     contests: pl.DataFrame
@@ -88,6 +89,7 @@ class _Books:
     """The inputs, indexed for look-up."""
 
     admissions: Mapping[str, Row]
+    failures: Mapping[str, Row]
     kinship: Mapping[str, Row]
     plan: Mapping[str, Row]
     contests: Mapping[str, list[Row]]
@@ -106,10 +108,13 @@ class _Books:
         for row in inputs.contests.iter_rows(named=True):
             contests.setdefault(row["challenger"], []).append(row)
         prints = inputs.fingerprints.sort("block", "extrinsic_index", nulls_last=True)
-        admitted = _newest(inputs.admissions).filter(pl.col("state") == "admitted").sort("block", "extrinsic_index", nulls_last=True)
+        admitted = _newest(inputs.admissions).filter(
+            (pl.col("state") == "admitted") & pl.col("submission_id").is_in(prints["submission_id"].to_list())
+        ).sort("block", "extrinsic_index", nulls_last=True)
         first = inputs.submissions.group_by("submission_id").agg(pl.col("epoch").min())
         return cls(
             admissions=_by(_newest(inputs.admissions), "submission_id"),
+            failures=_by(_newest(inputs.failures), "submission_id"),
             kinship=_by(_newest(inputs.kinship), "submission_id"),
             plan=_by(inputs.plan.filter((pl.col("purpose") == "contest") & (pl.col("role") == "challenger")), "weights_digest"),
             contests=contests,
@@ -139,7 +144,7 @@ def _row(epoch: int, row: Row, books: _Books) -> dict[str, object]:
     submission = str(row["submission_id"])
     kin = books.kinship.get(submission)
     digest = None if kin is None else str(kin["weights_digest"])
-    verdict = _intake(row) or _admission(books.admissions.get(submission)) or _kinship(kin)
+    verdict = _intake(row) or _admission(books.admissions.get(submission)) or _kinship(kin, books.failures.get(submission))
     if verdict is None and digest is not None:
         verdict = _membership(books.frontier.get(digest), books) or _contest(row, digest, books)
     verdict = verdict or _Verdict("waiting", "waiting")
@@ -158,9 +163,11 @@ def _admission(row: Row | None) -> _Verdict | None:
     return None if row["state"] == "admitted" else _Verdict(str(row["state"]), str(row["reason"]), _text(row, "detail"))
 
 
-def _kinship(row: Row | None) -> _Verdict | None:
+def _kinship(row: Row | None, failure: Row | None) -> _Verdict | None:
     if row is None:
-        return _Verdict("waiting", "admitted")
+        if failure is None:
+            return _Verdict("waiting", "admitted")
+        return _Verdict(str(failure["state"]), str(failure["reason"]), _text(failure, "detail"))
     if row["verdict"] == "origin":
         return None
     state = "copy" if row["verdict"] == "exact_copy" else "review"

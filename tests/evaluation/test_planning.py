@@ -101,6 +101,16 @@ def states(plan: pl.DataFrame) -> dict[str, str]:
     return {row["submission_id"]: "runs" if row["planned"] else row["reason"] for row in chosen.iter_rows(named=True)}
 
 
+def test_a_model_without_a_fingerprint_is_not_planned() -> None:
+    """Nobody knows whose copy it is, and a model that cannot be read supersedes none of its hotkey's."""
+    unread = model("b", 20, hotkey="hot-a")
+    known = inputs(model("a", 10), unread)
+    prints = known.fingerprints.filter(pl.col("submission_id") != "sb")
+    kin = known.kinship.filter(pl.col("submission_id") != "sb")
+    assert states(make_plan(replace(known, fingerprints=prints, kinship=kin), SETTINGS)) == {"sa": "runs"}
+    assert states(make_plan(replace(known, fingerprints=prints), SETTINGS)) == {"sa": "runs"}
+
+
 def test_in_the_first_epoch_genesis_is_the_incumbent_and_is_assayed() -> None:
     plan = make_plan(inputs(model("a", 10)), SETTINGS)
     assert [(row["submission_id"], row["role"], row["purpose"]) for row in plan.iter_rows(named=True)] == [

@@ -14,6 +14,7 @@ from affine_dagster.tables import (
     ADMISSIONS,
     CONTESTS,
     CREDITS,
+    FINGERPRINT_FAILURES,
     FINGERPRINTS,
     FRONTIER,
     KINSHIP,
@@ -58,6 +59,10 @@ class Books:
     def judged(self, submission: str = "a1", state: str = "admitted", reason: str = "admitted", **values: Any) -> Books:
         return self.plus(ADMISSIONS, submission_id=submission, state=state, reason=reason, **values)
 
+    def unread(self, submission: str = "a1", state: str = "deferred", reason: str = "fingerprint_failed", **values: Any) -> Books:
+        """Admitted, and its files could not be read for a fingerprint."""
+        return self.plus(FINGERPRINT_FAILURES, submission_id=submission, state=state, reason=reason, **values)
+
     def related(self, submission: str = "a1", verdict: str = "origin", reason: str = "origin", **values: Any) -> Books:
         """Kinship's verdict, and the fingerprint below it. The weights digest is the submission's id in capitals."""
         facts = {"submission_id": submission, "weights_digest": submission.upper(), **values}
@@ -97,7 +102,8 @@ class Books:
 
     def standings(self) -> pl.DataFrame:
         tables = {
-            "submissions": SUBMISSIONS, "admissions": ADMISSIONS, "fingerprints": FINGERPRINTS, "kinship": KINSHIP, "plan": PLAN,
+            "submissions": SUBMISSIONS, "admissions": ADMISSIONS, "fingerprints": FINGERPRINTS,
+            "failures": FINGERPRINT_FAILURES, "kinship": KINSHIP, "plan": PLAN,
             "contests": CONTESTS, "frontier": FRONTIER, "credits": CREDITS, "weights": WEIGHTS, "prior": STANDINGS,
         }
         frames = {name: self.frames.get(table.name, table.empty()) for name, table in tables.items()}

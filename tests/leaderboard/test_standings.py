@@ -23,6 +23,11 @@ STATES: dict[str, tuple[Callable[[Books], Books], str, str]] = {
     "refused": (lambda b: b.committed().judged("a1", "rejected", "size_mismatch"), "rejected", "size_mismatch"),
     "put off": (lambda b: b.committed().judged("a1", "deferred", "hub_unavailable"), "deferred", "hub_unavailable"),
     "let in": (lambda b: b.committed().judged(), "waiting", "admitted"),
+    "not fingerprinted": (lambda b: b.committed().judged().unread(), "deferred", "fingerprint_failed"),
+    "never fingerprinted": (
+        lambda b: b.committed().judged().unread(state="rejected", reason="expired_deferred"), "rejected", "expired_deferred",
+    ),
+    "fingerprinted later": (lambda b: b.origin().unread(epoch=4).planned(), "undecided", "evaluating"),
     "a copy": (
         lambda b: b.committed().judged().related("a1", "exact_copy", "genesis_copy", peer_submission_id="genesis-0"),
         "copy", "genesis_copy",
@@ -175,6 +180,12 @@ def test_a_rejected_new_commitment_does_not_supersede_the_old_one(books: Books) 
 def test_a_superseded_model_names_the_one_that_runs(books: Books) -> None:
     made = books.origin().planned(runs=False, reason="superseded").origin("a2", block=50).planned("a2")
     assert made.status("a1")["peer"] == "a2"
+
+
+def test_a_newer_model_without_a_fingerprint_supersedes_nothing(books: Books) -> None:
+    made = books.origin().planned(runs=False, reason="superseded").origin("a2", block=50).planned("a2")
+    unread = made.committed("a3", block=60).judged("a3", block=60).unread("a3", block=60)
+    assert unread.status("a1")["peer"] == "a2"
 
 
 def test_a_copy_gets_neither_credit_nor_weight(books: Books) -> None:
