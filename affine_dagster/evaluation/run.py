@@ -134,7 +134,7 @@ def evaluation_jobs(
         model = rows[0]
         job = EvaluationJob(
             epoch=epoch, weights_digest=digest, submission_id=model["submission_id"], repo=model["repo"], revision=model["revision"],
-            files=files.get(model["submission_id"], ()), environments=tuple(environments),
+            files=files.get((model["repo"], model["revision"]), ()), environments=tuple(environments),
             assignments=tuple(Assignment(row["purpose"], row["task_epoch"], row["first_task"], row["tasks"]) for row in rows),
             contest=None if challenge is None else _contest(challenge, prior, settings),
             serving=settings.serving, evaluation=settings.evaluation, hub=settings.hub, store=settings.store,
@@ -187,9 +187,10 @@ def _opponent(row: Row, digest: str, prior: _Prior, settings: Settings) -> Oppon
     )
 
 
-def _admitted_files(tables: Tables, epoch: int) -> dict[str, tuple[str, ...]]:
+def _admitted_files(tables: Tables, epoch: int) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The admitted files of each revision: what runs need not be the repository of the submission that owns it."""
     admitted = tables.until(ADMISSIONS, epoch).filter(pl.col("state") == "admitted").sort("epoch")
-    return {row["submission_id"]: tuple(file["name"] for file in row["files"] or ()) for row in admitted.iter_rows(named=True)}
+    return {(row["repo"], row["revision"]): tuple(file["name"] for file in row["files"] or ()) for row in admitted.iter_rows(named=True)}
 
 
 def _check_versions(tables: Tables, plan: pl.DataFrame, environments: Sequence[str]) -> None:

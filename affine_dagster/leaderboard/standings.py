@@ -6,7 +6,7 @@ Nobody else decides what a submission's state is. What must not go in: judgement
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -94,6 +94,7 @@ class _Books:
     plan: Mapping[str, Row]
     contests: Mapping[str, list[Row]]
     frontier: Mapping[str, Row]
+    member_of: Mapping[str, Row]
     credits: Mapping[str, Row]
     weights: Mapping[str, Row]
     submission_of: Mapping[str, str]
@@ -119,6 +120,7 @@ class _Books:
             plan=_by(inputs.plan.filter((pl.col("purpose") == "contest") & (pl.col("role") == "challenger")), "weights_digest"),
             contests=contests,
             frontier=_by(inputs.frontier, "weights_digest"),
+            member_of=_by(inputs.frontier, "submission_id"),
             credits=_by(inputs.credits, "weights_digest"),
             weights=_by(inputs.weights.filter(~pl.col("burn")), "hotkey"),
             submission_of=dict(prints.reverse().select("weights_digest", "submission_id").iter_rows()),
@@ -129,8 +131,11 @@ class _Books:
         )
 
     def peer(self, digest: object) -> str | None:
-        """The earliest submission of these weights."""
-        return None if digest is None else self.submission_of.get(str(digest), str(digest))
+        """The submission that owns these weights: the member's, else the earliest that holds them."""
+        if digest is None:
+            return None
+        member = self.frontier.get(str(digest))
+        return str(member["submission_id"]) if member is not None else self.submission_of.get(str(digest), str(digest))
 
 
 def _genesis_row(epoch: int, row: Row, books: _Books) -> dict[str, object]:
@@ -146,7 +151,9 @@ def _row(epoch: int, row: Row, books: _Books) -> dict[str, object]:
     digest = None if kin is None else str(kin["weights_digest"])
     verdict = _intake(row) or _admission(books.admissions.get(submission)) or _kinship(kin, books.failures.get(submission))
     if verdict is None and digest is not None:
-        verdict = _membership(books.frontier.get(digest), books) or _contest(row, digest, books)
+        member = books.member_of.get(submission) or books.frontier.get(digest)
+        verdict = _membership(member, books, digest) or _contest(row, digest, books)
+        digest = digest if member is None else str(member["weights_digest"])
     verdict = verdict or _Verdict("waiting", "waiting")
     return _standing(epoch, row, verdict, books, weights_digest=digest, first_epoch=books.first_epoch[submission])
 
@@ -174,10 +181,20 @@ def _kinship(row: Row | None, failure: Row | None) -> _Verdict | None:
     return _Verdict(state, str(row["reason"]), _text(row, "detail"), _text(row, "peer_submission_id"))
 
 
-def _membership(member: Row | None, books: _Books) -> _Verdict | None:
-    """A member's state is accepted, whatever follows; the reason says what stands between it and its pay."""
+def _membership(member: Row | None, books: _Books, digest: str) -> _Verdict | None:
+    """A member's state is accepted, whatever follows; the reason says what stands between it and its pay.
+
+    Where a later commitment of the same tensors in another form was accepted before this one was admitted, the member is that
+    form: the origin owns it, and is told as what it was measured.
+    """
     if member is None:
         return None
+    other_form = member["weights_digest"] != digest
+    detail = f"measured as {member['repo']} holds the same tensors: it was accepted before this one was admitted" if other_form else None
+    return replace(_accepted(member, books), detail=detail)
+
+
+def _accepted(member: Row, books: _Books) -> _Verdict:
     credit = books.credits.get(str(member["weights_digest"]))
     if credit is not None and not credit["registered"]:
         return _Verdict("accepted", "not_registered")

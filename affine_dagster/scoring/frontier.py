@@ -115,10 +115,16 @@ class _Now:
         )
 
     def carried(self, member: Member, owner: Row | None) -> Member:
-        """A member of the prior epoch under its present owner; one whose origin is under review keeps the last known one."""
+        """A member of the prior epoch under its present owner; one whose origin is under review keeps the last known one.
+
+        An origin that was admitted late and holds the same tensors in another form owns the member, which runs as it was accepted:
+        what the origin's own repository holds is another ``weights_digest``, that nobody has measured.
+        """
         if member.environments != self.environments:
             raise AffineError("scorer_without_history", f"the prior frontier was measured on {', '.join(member.environments)}")
         owned = {} if owner is None else {name: owner[name] for name in _OWNED}
+        if owner is not None and owner["origin_digest"] != member.weights_digest:
+            owned |= {"repo": member.repo, "revision": member.revision}
         return dataclasses.replace(member, epoch=self.epoch, prior_epoch=self.prior_epoch, **owned)
 
 

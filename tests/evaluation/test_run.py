@@ -184,9 +184,12 @@ def test_the_files_that_were_admitted_are_the_files_that_are_loaded(world: World
     model = world.publish("a")
     blank: dict[str, Any] = dict.fromkeys(ADMISSIONS.schema.names())
     files = [{"name": "model.safetensors", "bytes": 1, "blake3": "0"}]
-    row = blank | {"epoch": 6, "submission_id": "sa", "state": "admitted", "files": files}
+    place = {"repo": model["repo"], "revision": model["revision"]}
+    row = blank | {"epoch": 6, "submission_id": "sa", "state": "admitted", "files": files} | place
     world.tables.write(ADMISSIONS, 6, ADMISSIONS.frame([row]))
     assert [job.files for job in world.jobs(planned(model))] == [("model.safetensors",)]
+    owned_by_another = planned(model | {"submission_id": "s-origin"})
+    assert [job.files for job in world.jobs(owned_by_another)] == [("model.safetensors",)], "the repository that runs has its own files"
     world.plan(planned(model))
     run(world, InProcess(world))
     assert world.ledger.rewards(EPOCH).height == 80

@@ -182,6 +182,25 @@ def test_a_superseded_model_names_the_one_that_runs(books: Books) -> None:
     assert made.status("a1")["peer"] == "a2"
 
 
+def test_the_origin_of_a_member_in_another_form_has_its_state_credit_and_weight(books: Books) -> None:
+    """The same tensors under other names: the later commitment was accepted before the earlier one was admitted, and belongs to it."""
+    late = books.origin("b1", hotkey="h-b", block=50, epoch=4).related(
+        "b1", "exact_copy", "exact_copy", hotkey="h-b", block=50, peer_submission_id="a1"
+    )
+    made = late.origin().member(weights_digest="B1", repo="b1/model").credited(weights_digest="B1").paid(weight=40_000)
+    first, copy = made.status("a1"), made.status("b1")
+    assert (first["state"], first["reason"], first["credit"], first["weight"]) == ("accepted", "accepted", 0.25, 40_000)
+    assert (first["weights_digest"], first["detail"].startswith("measured as b1/model")) == ("B1", True)
+    assert (copy["state"], copy["peer"], copy["credit"], copy["weight"]) == ("copy", "a1", None, None)
+
+
+def test_a_verdict_is_against_the_owner_of_the_model_that_was_met(books: Books) -> None:
+    """Not against the copy in whose form it runs."""
+    rival = books.origin("a1", hotkey="h-r", block=5).related("b1", "exact_copy", "exact_copy", block=6, peer_submission_id="a1")
+    made = rival.member("a1", weights_digest="B1").origin("c1", hotkey="h-c", block=70).planned("c1")
+    assert made.fought("c1", state="regressed", incumbent="B1").status("c1")["peer"] == "a1"
+
+
 def test_a_newer_model_without_a_fingerprint_supersedes_nothing(books: Books) -> None:
     made = books.origin().planned(runs=False, reason="superseded").origin("a2", block=50).planned("a2")
     unread = made.committed("a3", block=60).judged("a3", block=60).unread("a3", block=60)

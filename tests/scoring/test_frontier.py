@@ -125,6 +125,20 @@ def test_a_late_admission_of_an_earlier_commitment_moves_the_member(make: Any, t
     ]
 
 
+def test_an_origin_in_another_form_owns_the_member_that_runs_as_it_was_accepted(make: Any, trio: list[Any]) -> None:
+    """Its own repository holds another weights digest: run in the member's name it would be refused as the wrong weights, for ever."""
+    before = advance(make, trio, [contest_row(make, "first", "base")])
+    of_older = pl.col("submission_id") == "s-first"
+    older = {"submission_id": "s-older", "repo": "older/model", "origin_digest": make.digest("older")}
+    changed = [pl.when(of_older).then(pl.lit(value)).otherwise(name).alias(name) for name, value in older.items()]
+    moved = make.models_frame(trio).with_columns(changed)
+    same = moved.with_columns(origin_digest=pl.when(pl.col("repo") == "older/model").then("weights_digest").otherwise("origin_digest"))
+    row = advance(make, trio, [], prior=before, models=moved, epoch=2).row(1, named=True)
+    was = before.row(1, named=True)
+    assert (row["submission_id"], row["repo"], row["weights_digest"]) == ("s-older", was["repo"], was["weights_digest"])
+    assert advance(make, trio, [], prior=before, models=same, epoch=2).row(1, named=True)["repo"] == "older/model"
+
+
 def test_a_member_under_review_keeps_its_last_owner(make: Any, trio: list[Any]) -> None:
     """Case P4: a paid model is not un-paid by a question."""
     before = advance(make, trio, [contest_row(make, "first", "base")])
