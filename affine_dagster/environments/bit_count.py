@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affine_dagster.environments.answers import integer
+from affine_dagster.environments.port import Task
 from affine_dagster.environments.reasoning import ReasoningFamily
 
 __all__ = ["BIT_COUNT"]
@@ -15,8 +16,8 @@ def _facts(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return {"number": str(metadata["number"]), "bits": str(len(metadata["binary"]))}
 
 
-def _judge(answer: str, completion: str) -> bool:
-    return integer(completion) == int(answer)
+def _judge(task: Task, completion: str) -> bool:
+    return integer(completion) == int(task.answer)
 
 
 BIT_COUNT = ReasoningFamily(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affine_dagster.environments.answers import integer
+from affine_dagster.environments.port import Task
 from affine_dagster.environments.reasoning import ReasoningFamily
 
 __all__ = ["CHAIN_SUM"]
@@ -16,8 +17,8 @@ def _facts(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return {"terms": str(metadata["num_terms"]), "operator": expression.split()[1], "expression": expression}
 
 
-def _judge(answer: str, completion: str) -> bool:
-    return integer(completion) == int(answer)
+def _judge(task: Task, completion: str) -> bool:
+    return integer(completion) == int(task.answer)
 
 
 CHAIN_SUM = ReasoningFamily(

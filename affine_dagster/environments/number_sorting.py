@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affine_dagster.environments.answers import integer_list
+from affine_dagster.environments.port import Task
 from affine_dagster.environments.reasoning import ReasoningFamily
 
 __all__ = ["NUMBER_SORTING"]
@@ -15,9 +16,9 @@ def _facts(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return {"numbers": str(metadata["numbers"]), "direction": metadata["direction"]}
 
 
-def _judge(answer: str, completion: str) -> bool:
+def _judge(task: Task, completion: str) -> bool:
     given = integer_list(completion)
-    return given is not None and given == integer_list(answer)
+    return given is not None and given == integer_list(task.answer)
 
 
 NUMBER_SORTING = ReasoningFamily(

@@ -39,7 +39,7 @@ class ReasoningFamily:
     revision: int
     majority_rate: float
     facts: Callable[[Mapping[str, Any]], Mapping[str, str]]
-    judge: Callable[[str, str], bool]
+    judge: Callable[[Task, str], bool]
 
     @property
     def version(self) -> str:
@@ -63,11 +63,15 @@ class ReasoningFamily:
             prompt=item["question"], answer=item["answer"], facts=self.facts(item["metadata"]),
         )
 
+    def behaviour(self, task: Task) -> str:
+        """The answer: grades compare with it."""
+        return task.answer
+
     def grade(self, task: Task, completion: str) -> Grade:
         """Reward 1 or 0. A task of another environment or version is ``grader_failed``: its answer means something else here."""
         if (task.environment, task.version) != (self.name, self.version):
             return Grade(None, "grader_failed", f"{self.name} {self.version} was given a task of {task.environment} {task.version}")
-        return Grade(1.0 if self.judge(task.answer, completion) else 0.0)
+        return Grade(1.0 if self.judge(task, completion) else 0.0)
 
     def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
         """One by one: comparing costs microseconds."""

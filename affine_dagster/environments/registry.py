@@ -9,9 +9,12 @@ from collections.abc import Iterable
 
 from affine_dagster.environments.bit_count import BIT_COUNT
 from affine_dagster.environments.chain_sum import CHAIN_SUM
+from affine_dagster.environments.digit_product import DIGIT_PRODUCT
 from affine_dagster.environments.number_sorting import NUMBER_SORTING
 from affine_dagster.environments.port import Environment
 from affine_dagster.environments.spell_backward import SPELL_BACKWARD
+from affine_dagster.environments.two_digit_sum import TWO_DIGIT_SUM
+from affine_dagster.environments.who_does import WHO_DOES
 from affine_dagster.reasons import AffineError
 
 __all__ = ["MAX_MAJORITY_RATE", "accepted", "environment", "environments", "names"]
@@ -31,9 +34,11 @@ def accepted(candidate: Environment) -> Environment:
     return candidate
 
 
-_FAMILIES: dict[str, Environment] = {
-    family.name: family for family in (NUMBER_SORTING, SPELL_BACKWARD, CHAIN_SUM, BIT_COUNT)
-}
+_ALL: tuple[Environment, ...] = (
+    NUMBER_SORTING, SPELL_BACKWARD, CHAIN_SUM, BIT_COUNT, TWO_DIGIT_SUM, DIGIT_PRODUCT, WHO_DOES,
+)
+
+_FAMILIES: dict[str, Environment] = {family.name: family for family in _ALL}
 
 
 def names() -> tuple[str, ...]:

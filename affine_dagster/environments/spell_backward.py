@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from affine_dagster.environments.answers import word
+from affine_dagster.environments.port import Task
 from affine_dagster.environments.reasoning import ReasoningFamily
 
 __all__ = ["SPELL_BACKWARD"]
@@ -15,9 +16,9 @@ def _facts(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return {"letters": str(metadata["word_len"])}
 
 
-def _judge(answer: str, completion: str) -> bool:
+def _judge(task: Task, completion: str) -> bool:
     given = word(completion)
-    return given is not None and given == word(answer)
+    return given is not None and given == word(task.answer)
 
 
 SPELL_BACKWARD = ReasoningFamily(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from affine_dagster.environments.answers import MAX_ANSWER_CHARACTERS, bounded, integer, integer_list, word
+from affine_dagster.environments.answers import MAX_ANSWER_CHARACTERS, bounded, calculated, integer, integer_list, named, word
 
 
 def test_a_number_is_found_in_a_sentence_that_states_the_answer() -> None:
@@ -74,3 +74,72 @@ def test_normal_forms_never_raise(text: str) -> None:
     for form in (integer, integer_list, word):
         for candidate in (text, f"[{text}]", f"answer is {text}", f"answer: 5{text}"):
             form(candidate)
+    for candidate in (text, f"1 + 1 = {text}", f"answer to {text} is 2", f"the person who {text} is {text}"):
+        calculated("1 + 1", candidate)
+        named(text, candidate)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "191", "191.", "98 + 93 = 191", "98 + 93 = 191.", "98+93=191",
+        "  98 + 93  =  191\n", "98 + 93 = 191\n\nThe sum of 98 and 93 is 191.",
+        "98 + 93 = 191\nThat is it.", "The answer is 191.", "The answer to this arithmetic problem is 191.",
+        "The final answer to the given arithmetic problem is 191.",
+    ],
+)
+def test_a_value_is_a_number_alone_or_behind_its_own_expression_or_stated(text: str) -> None:
+    assert calculated("98 + 93", text) == 191
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "93 + 98 = 191", "98 - 93 = 191", "= 191", "191 = 98 + 93", "98 + 93", "98 + 93 = 191 or 192", "98 + 93 = 192 = 191", "98 + 93 = x",
+        "So 98 + 93 = 191", "1. 98 + 93 = 191", "I think\n98 + 93 = 191", "98 + 93 is 191", "98 + 93 = 191 98 + 93 = 192", "reward: 191",
+        "The answer to this is not 191.", "The answer to 98 + 93 is 191.", "The answer to this is 191 or 192.",
+        "The answer to this is 191. The answer to that is 192.", "The answer to this is 190, 191", "9 8 + 93 = 191", "98 + 93 = 191x", "98 + 93 = 191.5",
+    ],
+)
+def test_another_expression_s_line_or_hedging_is_no_value(text: str) -> None:
+    assert calculated("98 + 93", text) is None
+
+
+def test_only_the_first_line_restates_and_what_it_says_stands() -> None:
+    """Who says two things in two lines has said the first: a list of guesses gains nothing."""
+    assert calculated("98 + 93", "98 + 93 = 190\n98 + 93 = 191") == 190
+
+
+@given(st.integers(-999, 999), st.integers(0, 999), st.sampled_from("+-*"))
+def test_every_restated_expression_gives_what_is_said(value: int, term: int, sign: str) -> None:
+    expression = f"{term} {sign} 7"
+    assert calculated(expression, f"{expression} = {value}") == calculated(expression, str(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Amani", "amani.", " Amani\n", "Amani can\u2019t bear zoology.", "Amani can't bear zoology",
+        "The name of the person who can't bear zoology is Amani.", "The person who can\u2019t bear zoology is Amani",
+    ],
+)
+def test_a_name_is_given_alone_or_with_the_predicate_restated(text: str) -> None:
+    assert named("can\u2019t bear zoology", text) == "amani"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Amani, Zaak", "Amani or Zaak",
+        "Amani loves zoology.", "Zaak adores tea. Amani can't bear zoology.", "Amani, who can't bear zoology.",
+        "can't bear zoology", "The person who can't bear tea is Amani.", "The person who can't bear zoology is Amani or Zaak.",
+        "The person who can't bear zoology is not Amani.", "The person who can't bear zoology is", "Amani..", "Amani1", "-Amani", "", ".",
+    ],
+)
+def test_several_names_or_another_predicate_are_no_name(text: str) -> None:
+    assert named("can\u2019t bear zoology", text) is None
+
+
+def test_names_with_marks_inside_are_names() -> None:
+    assert named("hums", "D\u2019arcy") == named("hums", "D'arcy hums.") == "d'arcy"
+    assert named("hums", "Kurtis-Jae") == "kurtis-jae"

@@ -15,18 +15,26 @@ from hypothesis import strategies as st
 
 from affine_dagster.environments.audit import MALFORMED, audit, measure_majority, seeds
 from affine_dagster.environments.port import Environment, Task
+from affine_dagster.environments.reasoning import ReasoningFamily
 from affine_dagster.environments.registry import environment, names
 
 FAMILIES = names()
 GOLDEN = {
     "bit_count": ("1-rg0.1.25", 'How many 1 bits are there in the binary representation of the number 990?', '8'),
     "chain_sum": ("1-rg0.1.25", 'State the final answer to the following arithmetic problem: 0 + 5 =', '5'),
+    "digit_product": ("1-rg0.1.25", 'Solve the following multiplication: 5 * 6. Give only the result as your final answer.', '30'),
     "number_sorting": ("1-rg0.1.25", 'Sort these numbers in ascending order: 6.0, 1.0', "['1.0', '6.0']"),
     "spell_backward": ("1-rg0.1.25", 'Spell this word backward (example: sun -> nus): Rinde', 'edniR'),
+    "two_digit_sum": ("1-rg0.1.25", 'State the final answer to the following arithmetic problem: 1 + 8 =', '9'),
+    "who_does": ("1-rg0.1.25", 'Kalen dislikes scooters. Sachkirat rejects playing guitar. ', 'Sachkirat'),
 }
 """One task a family, pinned: a change here is a change of version."""
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
+ANSWERS = tuple(name for name in FAMILIES if isinstance(environment(name), ReasoningFamily))
+every_family_of_answers = pytest.mark.parametrize("family", ANSWERS)
+"""Those whose right completions are one answer in several spellings; of programs see ``programs/``."""
+
 _SEEDS = st.integers(0, 2**64 - 1)
 
 
@@ -35,7 +43,7 @@ def _drawn(family: str, n: int = 40) -> tuple[Environment, list[Task]]:
     return made, [made.task(seed) for seed in seeds("test", n, 0)]
 
 
-@every_family
+@every_family_of_answers
 def test_a_pinned_seed_gives_the_pinned_task(family: str) -> None:
     task = environment(family).task(2**63 + 5)
     assert (task.version, task.prompt.split("\n")[0], task.answer) == GOLDEN[family]
@@ -53,7 +61,7 @@ def test_tasks_do_not_depend_on_the_process_or_its_hash_seed() -> None:
     assert json.loads(answer.stdout) == here
 
 
-@every_family
+@every_family_of_answers
 def test_the_right_answer_earns_one_in_every_fair_spelling(family: str) -> None:
     made, tasks = _drawn(family)
     for task in tasks:
@@ -74,7 +82,7 @@ def test_a_printed_reward_earns_nothing(family: str) -> None:
     assert {made.grade(task, text).reward for task in tasks for text in ("reward: 1", "reward: 1.0", '{"reward": 1}')} == {0.0}
 
 
-@every_family
+@every_family_of_answers
 def test_a_right_answer_before_a_flood_earns_nothing(family: str) -> None:
     made, tasks = _drawn(family)
     for task in tasks:
@@ -82,7 +90,7 @@ def test_a_right_answer_before_a_flood_earns_nothing(family: str) -> None:
             assert made.grade(task, task.answer + flood).reward == 0.0
 
 
-@every_family
+@every_family_of_answers
 def test_a_right_answer_with_something_behind_it_earns_nothing(family: str) -> None:
     made, tasks = _drawn(family)
     assert {made.grade(task, f"{task.answer} {other.answer}").reward for task, other in pairwise(tasks)} == {0.0}
@@ -95,7 +103,7 @@ def test_the_grader_never_raises_and_gives_zero_or_one(family: str, seed: int, t
     assert made.grade(made.task(seed), text).reward in (0.0, 1.0)
 
 
-@every_family
+@every_family_of_answers
 def test_only_the_task_s_own_answer_is_right(family: str) -> None:
     made, tasks = _drawn(family, 60)
     for task in tasks:
@@ -103,7 +111,7 @@ def test_only_the_task_s_own_answer_is_right(family: str) -> None:
             assert made.grade(task, other.answer).reward == float(other.answer.lower() == task.answer.lower())
 
 
-@every_family
+@every_family_of_answers
 def test_what_we_call_right_the_library_calls_right(family: str) -> None:
     import reasoning_gym
 
@@ -117,14 +125,14 @@ def test_what_we_call_right_the_library_calls_right(family: str) -> None:
 @every_family
 def test_the_published_majority_rate_is_the_measured_one(family: str) -> None:
     made = environment(family)
-    n = 20_000
+    n = 20_000 if family in ANSWERS else 1500
     rate = made.majority_rate
     assert measure_majority(made, n, 7) == pytest.approx(rate, abs=4 * (rate * (1 - rate) / n) ** 0.5 + 3 / n)
 
 
 @every_family
 def test_the_audit_finds_nothing(family: str) -> None:
-    assert [finding for finding in audit(environment(family), 300, 0) if not finding.ok] == []
+    assert [finding for finding in audit(environment(family), 300 if family in ANSWERS else 60, 0) if not finding.ok] == []
 
 
 @every_family
@@ -147,11 +155,12 @@ def test_the_task_set_follows_the_seeds_alone() -> None:
     assert len(set(first) & {made.task(seed).prompt for seed in seeds("epoch|hash b", 200, 1)}) < 20
 
 
-@every_family
+@every_family_of_answers
 def test_a_task_carries_the_facts_of_its_level(family: str) -> None:
     wanted = {
         "number_sorting": {"numbers", "direction"}, "spell_backward": {"letters"}, "chain_sum": {"terms", "operator", "expression"},
-        "bit_count": {"number", "bits"},
+        "bit_count": {"number", "bits"}, "two_digit_sum": {"digits", "operator", "expression"}, "digit_product": {"expression"},
+        "who_does": {"statements", "predicate"},
     }
     _, tasks = _drawn(family)
     assert {frozenset(task.facts) for task in tasks} == {frozenset(wanted[family])}
@@ -162,3 +171,15 @@ def test_a_task_of_another_environment_is_no_task_to_grade() -> None:
     task = environment("chain_sum").task(1)
     grade = environment("bit_count").grade(task, task.answer)
     assert (grade.reward, grade.reason) == (None, "grader_failed")
+
+
+@pytest.mark.parametrize("family", ["two_digit_sum", "digit_product", "who_does"])
+def test_a_restated_task_is_judged_by_its_own_restatement(family: str) -> None:
+    made, tasks = _drawn(family)
+    restated = [
+        f"{task.answer} {task.facts['predicate']}." if family == "who_does" else f"{task.facts['expression']} = {task.answer}"
+        for task in tasks
+    ]
+    assert {made.grade(task, text).reward for task, text in zip(tasks, restated, strict=True)} == {1.0}
+    pairs = [(task, text) for task, own, text in zip(tasks, restated, restated[1:], strict=False) if text != own]
+    assert {made.grade(task, text).reward for task, text in pairs} == {0.0}, "the restatement of another task is no answer to this one"

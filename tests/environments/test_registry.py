@@ -54,7 +54,7 @@ def test_the_audit_finds_a_grader_that_raises_and_one_that_searches_the_text() -
     fields = ("name", "generator", "level", "revision", "majority_rate", "facts", "judge")
     sloppy = _Sloppy(**{field: getattr(BIT_COUNT, field) for field in fields})
     assert _failed(audit(sloppy, 100, 0)) == {"malformed"}
-    generous = replace(BIT_COUNT, judge=lambda answer, completion: bool(completion))
+    generous = replace(BIT_COUNT, judge=lambda task, completion: bool(completion))
     assert _failed(audit(generous, 100, 0)) == {"nonsense", "malformed"}
 
 
@@ -63,4 +63,4 @@ def test_the_audit_finds_a_majority_rate_that_is_not_the_published_one() -> None
 
 
 def test_the_audit_finds_a_grader_that_refuses_the_right_answer() -> None:
-    assert "gold" in _failed(audit(replace(BIT_COUNT, judge=lambda answer, completion: False), 100, 0))
+    assert "gold" in _failed(audit(replace(BIT_COUNT, judge=lambda task, completion: False), 100, 0))
