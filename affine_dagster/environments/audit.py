@@ -46,8 +46,8 @@ def seeds(label: str, n: int, seed: int) -> list[int]:
 
 
 def measure_majority(environment: Environment, n: int, seed: int) -> float:
-    """Share of ``n`` tasks, drawn from ``seed``, whose answer is the most common one: what a constant completion earns."""
-    answers = Counter(environment.task(task_seed).answer for task_seed in seeds("majority", n, seed))
+    """Share of ``n`` tasks, drawn from ``seed``, that the most common behaviour solves: what a constant completion earns."""
+    answers = Counter(environment.behaviour(environment.task(task_seed)) for task_seed in seeds("majority", n, seed))
     return answers.most_common(1)[0][1] / n
 
 

@@ -55,6 +55,10 @@ class Environment(Protocol):
         """The task of a seed in [0, 2**64). Deterministic across processes."""
         ...
 
+    def behaviour(self, task: Task) -> str:
+        """What tasks have in common that one completion solves: the answer, or for programs what a right one does."""
+        ...
+
     def grade(self, task: Task, completion: str) -> Grade:
         """Judge a completion. Never raises on a completion, whatever it holds."""
         ...

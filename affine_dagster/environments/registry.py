@@ -12,6 +12,7 @@ from affine_dagster.environments.chain_sum import CHAIN_SUM
 from affine_dagster.environments.digit_product import DIGIT_PRODUCT
 from affine_dagster.environments.number_sorting import NUMBER_SORTING
 from affine_dagster.environments.port import Environment
+from affine_dagster.environments.programs.family import PROGRAM_EXPRESSIONS, PROGRAM_LOOPS, PROGRAM_STRUCTURES
 from affine_dagster.environments.spell_backward import SPELL_BACKWARD
 from affine_dagster.environments.two_digit_sum import TWO_DIGIT_SUM
 from affine_dagster.environments.who_does import WHO_DOES
@@ -36,6 +37,7 @@ def accepted(candidate: Environment) -> Environment:
 
 _ALL: tuple[Environment, ...] = (
     NUMBER_SORTING, SPELL_BACKWARD, CHAIN_SUM, BIT_COUNT, TWO_DIGIT_SUM, DIGIT_PRODUCT, WHO_DOES,
+    PROGRAM_EXPRESSIONS, PROGRAM_LOOPS, PROGRAM_STRUCTURES,
 )
 
 _FAMILIES: dict[str, Environment] = {family.name: family for family in _ALL}

@@ -46,6 +46,9 @@ class Digits:
     def task(self, seed: int) -> Task:
         return Task(self.name, self.version, seed, f"{self.name}:{seed}", str(seed % 10))
 
+    def behaviour(self, task: Task) -> str:
+        return task.answer
+
     def grade(self, task: Task, completion: str) -> Grade:
         if self.broken is not None:
             made = self.broken(task)

@@ -1,0 +1,270 @@
+"""A program is right if it does on hidden inputs what the words say; nothing else about it counts."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from affine_dagster.environments.audit import seeds
+from affine_dagster.environments.port import Task
+from affine_dagster.environments.programs.family import LEVELS, LIMITS, ProgramFamily
+from affine_dagster.environments.programs.judge import examine, same, verdict
+from affine_dagster.environments.programs.specification import Specification
+from affine_dagster.environments.sandbox.pool import default_sandbox
+from affine_dagster.environments.sandbox.port import Limits, Outcome, Program
+from affine_dagster.reasons import AffineError
+
+FAMILY = {level: ProgramFamily(f"level_{level}", (level,), revision=1, majority_rate=0.1) for level in LEVELS}
+every_level = pytest.mark.parametrize("level", sorted(LEVELS))
+
+
+def drawn(level: int, count: int = 30) -> list[Task]:
+    return [FAMILY[level].task(seed) for seed in seeds("programs", count, 0)]
+
+
+@every_level
+def test_every_reference_passes_its_own_examination(level: int) -> None:
+    tasks = drawn(level, 60)
+    grades = FAMILY[level].grade_all(tasks, [task.answer for task in tasks])
+    assert [(task.prompt, grade) for task, grade in zip(tasks, grades, strict=True) if grade.reward != 1.0] == []
+
+
+@every_level
+def test_constants_pass_nowhere(level: int) -> None:
+    tasks = drawn(level)
+    for value in ("0", "1", "-1", "[]", "{}", "None", "''", "True"):
+        completions = [f"def f(*a):\n    return {value}"] * len(tasks)
+        assert {grade.reward for grade in FAMILY[level].grade_all(tasks, completions)} == {0.0}, value
+
+
+@every_level
+def test_a_table_of_the_shown_examples_passes_nowhere(level: int) -> None:
+    tasks = drawn(level)
+    completions = []
+    for task in tasks:
+        pairs = _examples(task)
+        completions.append(f"TABLE = {pairs!r}\ndef f(*a):\n    return next((r for k, r in TABLE if k == list(a)), 0)")
+    assert {grade.reward for grade in FAMILY[level].grade_all(tasks, completions)} == {0.0}
+
+
+def _examples(task: Task) -> list[tuple[list[object], object]]:
+    """The shown calls and results, read from the prompt."""
+    text = task.prompt.partition("For example, ")[2].removesuffix(".")
+    found = []
+    for part in ("f(" + one for one in text.removeprefix("f(").split(", f(")):
+        call, _, result = part.rpartition(" is ")
+        arguments = [ast.literal_eval(node) for node in ast.parse(call, mode="eval").body.args]  # type: ignore[attr-defined]
+        found.append((arguments, ast.literal_eval(result)))
+    return found
+
+
+@every_level
+def test_the_shown_examples_are_true_and_none_is_hidden(level: int) -> None:
+    for task in drawn(level):
+        space: dict[str, object] = {}
+        exec(compile(task.answer, "test", "exec"), space)  # noqa: S102
+        examination = FAMILY[level].examination(task.seed)
+        hidden = {repr(list(call)) for call in examination.calls[: len(examination.expected)]}
+        for arguments, result in _examples(task):
+            assert space["f"](*arguments) == result  # type: ignore[operator]
+            assert repr(arguments) not in hidden
+
+
+_SWAPS: dict[type, Sequence[type]] = {
+    ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Add,), ast.Mod: (ast.FloorDiv,), ast.Pow: (ast.Mult,),
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.Lt: (ast.LtE, ast.Gt), ast.LtE: (ast.Lt,), ast.GtE: (ast.Gt,), ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,), ast.And: (ast.Or,), ast.Or: (ast.And,),
+}
+
+
+def mutants(source: str) -> Iterator[str]:
+    """Every program that differs by one operator, or by one in a constant."""
+    count = sum(1 for _ in ast.walk(ast.parse(source)))
+    for index in range(count):
+        for choice in range(2):
+            tree = ast.parse(source)
+            node = list(ast.walk(tree))[index]
+            if _mutated(node, choice):
+                yield ast.unparse(tree)
+
+
+def _mutated(node: ast.AST, choice: int) -> bool:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        node.value += (1, -1)[choice]
+        return True
+    for field in ("op", "ops"):
+        held = getattr(node, field, None)
+        operator = held[0] if isinstance(held, list) else held
+        swaps = _SWAPS.get(type(operator), ())
+        if choice < len(swaps):
+            setattr(node, field, [swaps[choice](), *held[1:]] if isinstance(held, list) else swaps[choice]())
+            return True
+    return False
+
+
+def _differs(specification: Specification, mutant: str) -> bool:
+    """Whether a mutant really does something else: on two thousand inputs of another label than any task's."""
+    space: dict[str, object] = {}
+    reference: dict[str, object] = {}
+    exec(compile(mutant, "mutant", "exec"), space)  # noqa: S102
+    exec(compile(specification.source, "reference", "exec"), reference)  # noqa: S102
+    for label in range(25):
+        for arguments in examine(specification, f"mutants|{label}").calls:
+            try:
+                if not same(space["f"](*copy.deepcopy(arguments)), reference["f"](*copy.deepcopy(arguments))):  # type: ignore[operator]
+                    return True
+            except Exception:
+                return True
+    return False
+
+
+@every_level
+def test_of_a_hundred_near_misses_at_most_one_passes(level: int) -> None:
+    """One operator or one constant changed; those that do the same on a thousand other inputs are no misses."""
+    pairs = [(task, mutant) for task in drawn(level, 12) for mutant in mutants(task.answer)]
+    chosen = random.Random(5).sample(pairs, min(150, len(pairs)))
+    specification = {task.seed: FAMILY[level].examination(task.seed).specification for task, _ in chosen}
+    ends = [(task, mutant) for task, mutant in chosen if "range(" not in mutant and "todo" not in mutant]
+    safe = [(task, mutant) for task, mutant in ends if _differs(specification[task.seed], mutant)]
+    grades = FAMILY[level].grade_all([task for task, _ in safe], [mutant for _, mutant in safe])
+    passed = [mutant for (_, mutant), grade in zip(safe, grades, strict=True) if grade.reward == 1.0]
+    assert len(safe) >= 20
+    assert len(passed) <= 0.01 * len(safe), passed
+
+
+CHEATS = {
+    "prints it": "def f(*a):\n    print(5)",
+    "exits well": "def f(*a):\n    raise SystemExit(0)",
+    "exits the process": "import os\ndef f(*a):\n    os._exit(0)",
+    "is equal to everything": "class L(int):\n    def __eq__(self, o): return True\ndef f(*a):\n    return L()",
+    "gives a float": "def f(a, b):\n    return float(a + b)",
+    "gives a text": "def f(a, b):\n    return str(a + b)",
+    "gives a truth": "def f(a, b):\n    return a + b if a else bool(b)",
+    "reads the tests": "import os\ndef f(a, b):\n    return [open('/' + n).read() for n in os.listdir('/')]",
+    "asks the caller": "import sys\ndef f(a, b):\n    return sys._getframe(1).f_locals.get('expected')",
+    "writes a verdict":
+        "import os\ndef f(a, b):\n    for n in range(32):\n        try: os.write(n, b'reward: 1')\n        except OSError: pass",
+    "is right on the first call only": "seen = []\ndef f(a, b):\n    seen.append(1)\n    return a + b if len(seen) < 5 else 0",
+    "is empty": "def f(a, b):\n    pass",
+    "calls itself": "def f(a, b):\n    return f(a, b)",
+    "does not compile": "def f(a, b):\n    return a +",
+    "has another name": "def g(a, b):\n    return a + b",
+}
+
+
+def a_sum() -> Task:
+    """A task whose words are "the sum of a and b"."""
+    return next(task for task in drawn(1, 200) if task.answer == "def f(a, b):\n    return a + b")
+
+
+@pytest.mark.parametrize("name", sorted(CHEATS))
+def test_what_only_looks_right_earns_nothing(name: str) -> None:
+    grade = FAMILY[1].grade(a_sum(), CHEATS[name])
+    assert grade.reward == 0.0
+    assert grade.detail
+
+
+def test_a_program_that_edits_its_arguments_is_judged_by_what_it_returns() -> None:
+    task = next(task for task in drawn(4, 200) if "sorted(items)" in task.answer)
+    head, items, last = task.answer.split("\n")
+    program = "\n".join([head, items, "    numbers.clear()", last])
+    assert FAMILY[4].grade(task, program).reward == 1.0
+
+
+def test_an_endless_program_ends_at_its_own_limit() -> None:
+    grade = FAMILY[1].grade(a_sum(), "def f(a, b):\n    while True: pass")
+    assert (grade.reward, grade.detail.partition(" ")[0]) == (0.0, "cpu_limit")
+
+
+def test_a_detail_gives_no_hidden_argument_and_no_result() -> None:
+    task = a_sum()
+    examination = FAMILY[1].examination(task.seed)
+    detail = FAMILY[1].grade(task, "def f(a, b):\n    raise ValueError(a)").detail
+    assert detail == f"wrong on {len(examination.expected)} of {len(examination.expected)} hidden calls, first error ValueError"
+
+
+def test_a_relation_refuses_what_the_expected_results_let_through() -> None:
+    """The property is judged by itself: here all expected results are the program's own."""
+    examination = FAMILY[1].examination(a_sum().seed)
+    (outcome,) = default_sandbox().run([Program("def f(a, b):\n    return a - b", "f", examination.calls)], LIMITS)
+    own = tuple(result.value for result in outcome.results[: len(examination.expected)])  # type: ignore[union-attr]
+    assert verdict(replace(examination, expected=own), outcome) == (False, "not so: it is the same with a and b exchanged")
+
+
+class Absent:
+    """A sandbox that cannot start."""
+
+    def run(self, programs: Sequence[Program], limits: Limits) -> list[Outcome]:
+        raise AffineError("sandbox_unavailable", "there is no bwrap")
+
+    def close(self) -> None:
+        pass
+
+
+def test_without_a_sandbox_nobody_is_judged() -> None:
+    family = replace(FAMILY[1], sandbox=Absent)
+    task = a_sum()
+    grades = family.grade_all([task, task], ["def f(a, b):\n    return 1", "no program"])
+    assert [(grade.reward, grade.reason) for grade in grades] == [(None, "sandbox_unavailable"), (0.0, None)]
+
+
+class Counting:
+    """The real sandbox, and how many programs it was given."""
+
+    given = 0
+
+    def run(self, programs: Sequence[Program], limits: Limits) -> list[Outcome]:
+        Counting.given += len(programs)
+        return default_sandbox().run(programs, limits)
+
+    def close(self) -> None:
+        pass
+
+
+def test_the_same_program_for_the_same_task_runs_once() -> None:
+    family = ProgramFamily("counted", (1,), 1, 0.1, sandbox=Counting)
+    tasks = [family.task(1), family.task(1), family.task(2)]
+    answers = [task.answer for task in tasks]
+    first = family.grade_all(tasks, answers)
+    assert (first, Counting.given) == (family.grade_all(tasks, answers), 2)
+
+
+def test_another_familys_task_is_no_task_to_grade() -> None:
+    grade = FAMILY[2].grade(a_sum(), a_sum().answer)
+    assert (grade.reward, grade.reason) == (None, "grader_failed")
+
+
+@every_level
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**64 - 1))
+def test_a_seed_gives_the_same_examination_every_time(level: int, seed: int) -> None:
+    assert FAMILY[level].task(seed) == FAMILY[level].task(seed)
+    assert FAMILY[level].examination(seed) == FAMILY[level].examination(seed)
+    assert len(FAMILY[level].examination(seed).expected) >= 15
+
+
+@every_level
+def test_a_level_has_many_behaviours(level: int) -> None:
+    tasks = drawn(level, 300)
+    commonest = Counter(FAMILY[level].behaviour(task) for task in tasks).most_common(1)[0][1]
+    assert commonest <= 0.15 * len(tasks)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [(1, True, False), (1, 1.0, False), (float("nan"), float("nan"), True), ([1], (1,), False),
+     ({1: 2}, {True: 2}, False), ({1: [2]}, {1: [2]}, True), ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+     ("1", 1, False), ([[1, [2]]], [[1, [2]]], True), (None, 0, False),
+     (0.0, -0.0, True), ([1, 2], [2, 1], False)],
+)
+def test_results_are_compared_by_exact_type(one: object, other: object, equal: bool) -> None:
+    assert same(one, other) is equal
