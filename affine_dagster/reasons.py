@@ -103,6 +103,7 @@ _ALL = (
     Reason("withdrawn", _M, "its repository was closed or removed before its fingerprint was taken", "make it readable again: it is tried again next epoch"),
     Reason("origin", None, "the earliest commitment of these weights", "nothing"),
     Reason("exact_copy", _M, "the weights equal those of an earlier commitment", "train a model of your own"),
+    Reason("same_weights", _M, "the weights equal those of an earlier commitment; only config, tokenizer, template or tensor names differ", "train further and commit new weights: these run as they were first committed, for their own miner too"),
     Reason("genesis_copy", _M, "the weights equal those of a genesis model", "train a model of your own"),
     # evaluation
     Reason("waiting", None, "it is planned for a later epoch: this epoch's budget is spent", _WAIT),
@@ -126,7 +127,7 @@ _ALL = (
     Reason("invalid_sample", _M, "the engine answered with non-finite log-probabilities", "train again from a sound checkpoint"),
     Reason("context_overflow", _M, "the model's own turns overflowed the context", "answer shorter"),
     Reason("prompt_too_long", _O, "the environment's prompt is longer than the context", "raise serving.max_model_length or lower the environment's level"),
-    Reason("wrong_weights", _P, "the engine had loaded other weights than were asked for", "nothing: the rows are refused and run again"),
+    Reason("wrong_weights", _P, "the engine had loaded another model than was asked for: other tensors, config, template or tokenizer", "nothing: the rows are refused and run again"),
     Reason("grader_failed", _E, "the environment's grader raised", "tell the operator: the environment is at fault, no model is"),
     Reason("sandbox_unavailable", _O, "no sandbox for generated code can be started here", "install bubblewrap and allow user namespaces, as the detail says"),
     Reason("sandbox_failed", _E, "the sandbox broke while it ran a program, for a reason that is not the program's", "nothing: the task is tried again"),

@@ -4,7 +4,9 @@ A room hands a frame of one of these tables to another room, never a bare dict. 
 writing (``store.py``, ``ledger.py``) and any computation on the values.
 
 Conventions: ``epoch`` is the subnet's epoch index; ``block`` and ``extrinsic_index`` are the chain's; a digest is lower-case
-hex; a reward is in [0, 1]; ``reason`` is a code of ``reasons.REASONS``; None means "not known" and never zero.
+hex; a reward is in [0, 1]; ``reason`` is a code of ``reasons.REASONS``; None means "not known" and never zero. ``weights_digest``
+identifies a model as it is run, its configuration, template and tokenizer included; ``tensor_set_digest`` what was trained, and so
+whose it is (docs/decisions/0005-identity.md).
 """
 
 from __future__ import annotations
@@ -81,6 +83,16 @@ class Table:
         return self.check(frame)
 
 
+def _before_configurations(frame: pl.DataFrame) -> pl.DataFrame:
+    """FINGERPRINTS 1: the weights digest was that of the tensors alone, and stands for what was planned and run under it."""
+    return frame.with_columns(tensors_digest="weights_digest", config_digest=pl.lit(None, pl.String))
+
+
+def _without_parts(frame: pl.DataFrame) -> pl.DataFrame:
+    """ROLLOUTS 1: receipts did not name the tensors and the configuration apart."""
+    return frame.with_columns(tensors_digest="loaded_weights_digest", config_digest=pl.lit(None, pl.String))
+
+
 _POSITION: Mapping[str, DType] = {"block": pl.Int64, "extrinsic_index": pl.Int64}
 _MODEL: Mapping[str, DType] = {"submission_id": pl.String, "hotkey": pl.String, "repo": pl.String, "revision": pl.String}
 
@@ -150,8 +162,11 @@ FINGERPRINTS = Table(
         "epoch": pl.Int64, **_MODEL, **_POSITION, "genesis": pl.Boolean, "weights_digest": pl.String, "tensor_set_digest": pl.String,
         "parameters": pl.Int64, "template_hash": pl.String, "tokenizer_signature": pl.String,
         "tensors": pl.List(pl.Struct({"name": pl.String, "dtype": pl.String, "shape": pl.List(pl.Int64), "blake3": pl.String})),
+        "tensors_digest": pl.String, "config_digest": pl.String,
     },
     key=("submission_id",),
+    version=2,
+    migrations={1: _before_configurations},
 )
 """One row an admitted submission or genesis model. ``hotkey`` is None and the position is (-1, rank in the settings) for genesis."""
 
@@ -213,13 +228,17 @@ ROLLOUTS = Table(
         "reward": pl.Float64, "fault": pl.String, "reason": pl.String, "detail": pl.String,
         "completion": pl.String, "finish_reason": pl.String, "prompt_tokens": pl.Int64, "completion_tokens": pl.Int64,
         "loaded_weights_digest": pl.String, "template_hash": pl.String, "tokenizer_signature": pl.String,
-        "engine": pl.String, "engine_version": pl.String,
+        "engine": pl.String, "engine_version": pl.String, "tensors_digest": pl.String, "config_digest": pl.String,
     },
     key=(
         "epoch", "environment", "environment_version", "purpose", "task_epoch", "index", "weights_digest", "sampling_digest", "attempt",
     ),
+    version=2,
+    migrations={1: _without_parts},
 )
-"""The ledger: one rollout with its receipt. ``reward`` in [0, 1], or None with a ``fault``. A model fault has reward 0 and its fault."""
+"""The ledger: one rollout with its receipt. ``reward`` in [0, 1], or None with a ``fault``. A model fault has reward 0 and its fault.
+``loaded_weights_digest`` is what was loaded, and ``tensors_digest``, ``config_digest``, ``template_hash`` and ``tokenizer_signature``
+are its parts."""
 
 REWARDS = Table(
     "rewards",

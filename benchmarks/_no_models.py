@@ -141,6 +141,7 @@ class _DrawnModel:
             "epoch": job.epoch, "weights_digest": job.weights_digest, "sampling_digest": job.sampling.digest, "attempt": 0,
             "fault": None, "reason": None, "detail": None, "finish_reason": "stop", "prompt_tokens": 20, "completion_tokens": 4,
             "loaded_weights_digest": job.weights_digest, "template_hash": "0" * 64, "tokenizer_signature": "0" * 64,
+            "tensors_digest": job.weights_digest, "config_digest": "0" * 64,
             "engine": "drawn", "engine_version": "benchmark",
         }
         rows = tasks.rename({"epoch": "task_epoch"}).with_columns(

@@ -31,6 +31,7 @@ def row(
         "index": index, "seed": 2**63 + index, "weights_digest": MODEL, "sampling_digest": "5a", "attempt": 0,
         "reward": reward, "fault": fault, "reason": reason, "detail": None, "completion": f"answer {index}", "finish_reason": "stop",
         "prompt_tokens": 5, "completion_tokens": 2, "loaded_weights_digest": MODEL, "template_hash": "t", "tokenizer_signature": "k",
+        "tensors_digest": "d", "config_digest": "c",
         "engine": "e", "engine_version": "1",
     } | changes
 

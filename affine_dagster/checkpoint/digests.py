@@ -1,6 +1,6 @@
 """Digests of a checkpoint's tensors: streamed in one pass, free of sharding, order and the two spellings of a tied head.
 
-Definitions. tensor digest: BLAKE3 over ``dtype|shape|`` and the tensor's bytes. ``weights_digest``: BLAKE3 over the sorted
+Definitions. tensor digest: BLAKE3 over ``dtype|shape|`` and the tensor's bytes. ``tensors_digest``: BLAKE3 over the sorted
 lines (name, dtype, shape, tensor digest). ``tensor_set_digest``: the same over the sorted multiset without names. A tied head
 (``lm_head.weight`` equal to the embedding) is left out of both, so it may be stored or not (case H10). A model is never in
 memory whole: at most one chunk is. What must not go in: what an architecture needs (``admission/``).
@@ -23,7 +23,7 @@ from affine_dagster.reasons import AffineError
 
 __all__ = [
     "EMBEDDING", "HEAD", "FileFacts", "TensorFacts", "file_blake3", "folder_headers", "folder_layout", "scan_file", "tensor_set_digest",
-    "untied", "weights_digest",
+    "tensors_digest", "untied",
 ]
 
 EMBEDDING = "model.embed_tokens.weight"
@@ -149,8 +149,8 @@ def untied(tensors: Iterable[TensorFacts]) -> list[TensorFacts]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def weights_digest(tensors: Sequence[TensorFacts]) -> str:
-    """The identity of a model in the ledger, 64 hex digits (see the module's docstring)."""
+def tensors_digest(tensors: Sequence[TensorFacts]) -> str:
+    """Equal for two models that hold the same tensors under the same names, 64 hex digits (see the module's docstring)."""
     return _digest(sorted(f"{tensor.name}|{_line(tensor)}" for tensor in untied(tensors)))
 
 

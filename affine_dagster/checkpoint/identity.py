@@ -1,6 +1,8 @@
 """What a checkpoint folder is, recomputed from its bytes: the digests that a receipt carries and that kinship compares.
 
-What must not go in: whether the checkpoint may enter (``admission/``).
+Two identities (docs/decisions/0005-identity.md). ``weights_digest`` is the model as it is run, and the key of the ledger: tensors by
+name, configuration, template and tokenizer. ``tensor_set_digest`` is what was trained, and decides whose it is. What must not go in:
+whether the checkpoint may enter (``admission/``).
 """
 
 from __future__ import annotations
@@ -8,21 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from blake3 import blake3
+
+from affine_dagster.checkpoint.configuration import config_digest
 from affine_dagster.checkpoint.digests import (
     TensorFacts,
     folder_headers,
     folder_layout,
     scan_file,
     tensor_set_digest,
+    tensors_digest,
     untied,
-    weights_digest,
 )
 from affine_dagster.checkpoint.json_files import read_object
 from affine_dagster.checkpoint.template import effective_template, template_hash
 from affine_dagster.checkpoint.tokenizer import tokenizer_signature
 from affine_dagster.reasons import AffineError
 
-__all__ = ["CheckpointIdentity", "architecture_of", "identity"]
+__all__ = ["CheckpointIdentity", "architecture_of", "identity", "weights_digest"]
+
+_DOMAIN = "affine/model/2"
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,9 @@ class CheckpointIdentity:
     """Digests are 64 hex digits. ``parameters`` counts elements without a tied head; ``tensors`` are as stored, by name."""
 
     weights_digest: str
+    tensors_digest: str
     tensor_set_digest: str
+    config_digest: str
     template_hash: str
     tokenizer_signature: str
     parameters: int
@@ -46,6 +55,14 @@ def architecture_of(folder: Path) -> str:
     return named[0]
 
 
+def weights_digest(tensors: str, config: str, template: str, tokenizer: str) -> str:
+    """The identity of a model in the ledger, 64 hex digits: BLAKE3 over its four parts, each itself a digest.
+
+    ``tensors``: ``tensors_digest``; ``config``: ``config_digest``; then the template's hash and the tokenizer's signature.
+    """
+    return str(blake3("|".join((_DOMAIN, tensors, config, template, tokenizer)).encode()).hexdigest())
+
+
 def identity(folder: Path) -> CheckpointIdentity:
     """Read a folder once, streamed, and say what it is.
 
@@ -54,11 +71,15 @@ def identity(folder: Path) -> CheckpointIdentity:
     layout = folder_layout(folder)
     headers = folder_headers(folder, layout)
     tensors = [tensor for name in layout.files for tensor in scan_file(folder / name, headers[name]).tensors]
+    named, config = tensors_digest(tensors), config_digest(read_object(folder / "config.json", "missing_config"))
+    template, tokenizer = template_hash(effective_template(folder)), tokenizer_signature(folder)
     return CheckpointIdentity(
-        weights_digest=weights_digest(tensors),
+        weights_digest=weights_digest(named, config, template, tokenizer),
+        tensors_digest=named,
         tensor_set_digest=tensor_set_digest(tensors),
-        template_hash=template_hash(effective_template(folder)),
-        tokenizer_signature=tokenizer_signature(folder),
+        config_digest=config,
+        template_hash=template,
+        tokenizer_signature=tokenizer,
         parameters=sum(tensor.elements for tensor in untied(tensors)),
         architecture=architecture_of(folder),
         tensors=tuple(sorted(tensors, key=lambda tensor: tensor.name)),

@@ -163,9 +163,15 @@ def _row(
         "reward": result.reward, "fault": result.fault, "reason": result.reason, "detail": result.detail,
         "completion": _storable(answer.text), "finish_reason": answer.finish_reason,
         "prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens,
+        **_loaded(receipt, context.engine),
+    }
+
+
+def _loaded(receipt: Receipt | None, engine: str) -> dict[str, str | None]:
+    """What was loaded, and by what; nothing but the engine's name where nothing was loaded."""
+    names = ("tensors_digest", "config_digest", "template_hash", "tokenizer_signature", "engine", "engine_version")
+    found: dict[str, str | None] = {name: None if receipt is None else getattr(receipt, name) for name in names}
+    return found | {
         "loaded_weights_digest": None if receipt is None else receipt.weights_digest,
-        "template_hash": None if receipt is None else receipt.template_hash,
-        "tokenizer_signature": None if receipt is None else receipt.tokenizer_signature,
-        "engine": context.engine if receipt is None else receipt.engine,
-        "engine_version": None if receipt is None else receipt.engine_version,
+        "engine": engine if receipt is None else receipt.engine,
     }

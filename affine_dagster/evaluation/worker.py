@@ -30,7 +30,7 @@ from affine_dagster.hub.local import LocalHub
 from affine_dagster.hub.port import Hub
 from affine_dagster.ledger import BatchKey, Ledger, rewards_of_rollouts
 from affine_dagster.reasons import AffineError, Fault
-from affine_dagster.serving.port import Engine, LoadedModel
+from affine_dagster.serving.port import Engine, LoadedModel, Receipt
 from affine_dagster.serving.transformers import TransformersEngine
 from affine_dagster.store import Store, Tables
 from affine_dagster.tables import EPOCHS, REWARDS, TASKS
@@ -140,8 +140,7 @@ class Worker:
             names = job.files or [file.name for file in self._hub.files(job.repo, job.revision)]
             folder = self._hub.folder(job.repo, job.revision, names)
             model = self._open.enter_context(self._engine.open(folder))
-            if model.receipt.weights_digest != job.weights_digest:
-                raise AffineError("wrong_weights", f"asked for {job.weights_digest}, loaded {model.receipt.weights_digest}")
+            _check_loaded(model.receipt, job.weights_digest)
             self._model = model
             self._report(self._event("loaded", None, None, 0, 0))
         return self._model
@@ -159,6 +158,16 @@ class Worker:
         self, event: str, environment_name: str | None, purpose: str | None, done: int, of: int, reason: str | None = None
     ) -> JobEvent:
         return JobEvent(event, self._job.name, self._job.submission_id, environment_name, purpose, done, of, reason)
+
+
+def _check_loaded(receipt: Receipt, asked: str) -> None:
+    """Refuse another model than was asked for, be it by its tensors, configuration, template or tokenizer. Raises ``wrong_weights``.
+
+    A digest from before FINGERPRINTS version 2 names the tensors alone.
+    """
+    if asked not in (receipt.weights_digest, receipt.tensors_digest):
+        parts = f"tensors {receipt.tensors_digest}, config {receipt.config_digest}, template {receipt.template_hash}"
+        raise AffineError("wrong_weights", f"asked for {asked}, loaded {receipt.weights_digest} ({parts})")
 
 
 def _key(assignment: Assignment, name: str, batch: Batch) -> BatchKey:

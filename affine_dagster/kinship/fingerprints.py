@@ -136,6 +136,7 @@ def _row(model: Row, epoch: int, found: CheckpointIdentity, *, genesis: bool) ->
         "epoch": epoch, "submission_id": model["submission_id"], "hotkey": model["hotkey"], "repo": model["repo"],
         "revision": model["revision"], "block": model["block"], "extrinsic_index": model["extrinsic_index"], "genesis": genesis,
         "weights_digest": found.weights_digest, "tensor_set_digest": found.tensor_set_digest, "parameters": found.parameters,
+        "tensors_digest": found.tensors_digest, "config_digest": found.config_digest,
         "template_hash": found.template_hash, "tokenizer_signature": found.tokenizer_signature,
         "tensors": [
             {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "blake3": tensor.blake3} for tensor in found.tensors

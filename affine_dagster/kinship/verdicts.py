@@ -1,6 +1,7 @@
 """Who came first with a set of tensors, and who copied: a pure function of all fingerprints so far.
 
-A copy is attributed to the origin of its cluster, never to another copy (case P5); direction comes from the commit order
+Whose weights they are hangs on the tensors alone: a stranger who changes the last digit of ``rope_theta`` has another model to run
+and the same copy. A copy is attributed to the origin of its cluster, never to another copy (case P5); direction comes from the commit order
 alone (case P4), so a late admission of an earlier commitment overtakes. Where the order cannot be known nobody is called a
 copy of the other (case A8). What must not go in: similarity short of equality, which needs evidence of another kind.
 """
@@ -29,6 +30,9 @@ class _Model:
     hotkey: str | None
     weights_digest: str
     tensor_set_digest: str
+    config_digest: str | None
+    tokenizer_signature: str
+    template_hash: str
     block: int
     extrinsic_index: int | None
     genesis: bool
@@ -76,10 +80,24 @@ def _cluster(cluster: Sequence[_Model], epoch: int) -> list[Mapping[str, object]
         elif model is first:
             rows.append(_row(model, epoch, "origin", "origin", None, ""))
         else:
-            names = "the same names" if model.weights_digest == first.weights_digest else "other names"
-            detail = f"the same tensors under {names}" + ("; the origin is under review" if tied else "")
-            rows.append(_row(model, epoch, "exact_copy", "genesis_copy" if first.genesis else "exact_copy", first, detail))
+            detail = f"the same tensors{_differing(model, first)}" + ("; the origin is under review" if tied else "")
+            rows.append(_row(model, epoch, "exact_copy", _copy_reason(model, first), first, detail))
     return rows
+
+
+def _copy_reason(model: _Model, first: _Model) -> str:
+    if first.genesis:
+        return "genesis_copy"
+    return "exact_copy" if model.weights_digest == first.weights_digest else "same_weights"
+
+
+def _differing(model: _Model, first: _Model) -> str:
+    """What tells a copy from its origin beside the tensors, in words."""
+    if model.weights_digest == first.weights_digest:
+        return ", config, tokenizer and template"
+    parts = {"config": "config_digest", "tokenizer": "tokenizer_signature", "template": "template_hash"}
+    others = [name for name, column in parts.items() if getattr(model, column) != getattr(first, column)]
+    return f" under {'another ' + ', '.join(others) if others else 'other names'}"
 
 
 def _undecidable(cluster: Sequence[_Model]) -> list[_Model]:

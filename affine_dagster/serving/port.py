@@ -33,9 +33,15 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was really loaded: digests are recomputed from the bytes that the engine read."""
+    """What was really loaded: digests are recomputed from the bytes that the engine read.
+
+    ``weights_digest`` is the identity of the ledger; ``tensors_digest``, ``config_digest``, ``template_hash`` and
+    ``tokenizer_signature`` are its parts.
+    """
 
     weights_digest: str
+    tensors_digest: str
+    config_digest: str
     template_hash: str
     tokenizer_signature: str
     engine: str

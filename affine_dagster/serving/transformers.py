@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from affine_dagster.checkpoint.configuration import arithmetic
 from affine_dagster.checkpoint.digests import folder_layout
 from affine_dagster.checkpoint.identity import identity
 from affine_dagster.checkpoint.json_files import read_object
@@ -28,11 +29,6 @@ ENGINE = "transformers"
 _LOOP = 1
 """Counts changes of our own decoding that could change a completion; part of the engine's version."""
 
-_FIELDS = frozenset({
-    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "hidden_act", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor",
-    "attention_bias", "mlp_bias", "tie_word_embeddings", "sliding_window", "use_sliding_window", "max_window_layers", "layer_types",
-})
 _REFUSED = ("auto_map", "quantization_config")
 _CLASSES = {
     "LlamaForCausalLM": ("LlamaConfig", "LlamaForCausalLM"),
@@ -160,8 +156,9 @@ def _loaded(folder: Path, settings: ServingSettings) -> _Loaded:
     if prompts.max_token_id >= rows:
         raise AffineError("token_beyond_embedding", f"token {prompts.max_token_id}, {rows} rows")
     receipt = Receipt(
-        weights_digest=known.weights_digest, template_hash=known.template_hash, tokenizer_signature=known.tokenizer_signature,
-        engine=ENGINE, engine_version=f"{version('transformers')} torch {version('torch')} {settings.dtype} loop {_LOOP}",
+        weights_digest=known.weights_digest, tensors_digest=known.tensors_digest, config_digest=known.config_digest,
+        template_hash=known.template_hash, tokenizer_signature=known.tokenizer_signature, engine=ENGINE,
+        engine_version=f"{version('transformers')} torch {version('torch')} {settings.dtype} loop {_LOOP}",
     )
     return _Loaded(model, prompts, prompts.stop_ids(config), receipt, settings.batch_size)
 
@@ -180,7 +177,7 @@ def _model(folder: Path, architecture: str, config: Mapping[str, Any], dtype: st
     if refused := [name for name in _REFUSED if config.get(name) is not None]:
         raise AffineError("remote_code" if "auto_map" in refused else "quantized", f"config.json has {', '.join(refused)}")
     config_class, model_class = (getattr(transformers, name) for name in _CLASSES[architecture])
-    own = config_class(**{name: value for name, value in config.items() if name in _FIELDS})
+    own = config_class(**arithmetic(config))
     state: dict[str, torch.Tensor] = {}
     for name in folder_layout(folder).files:
         state.update(load((folder / name).read_bytes()))  # a copy: a mapped file could still change under the model

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from affine_dagster.checkpoint.configuration import ARITHMETIC_FIELDS, config_digest
 from affine_dagster.checkpoint.digests import folder_headers, folder_layout, scan_file
-from affine_dagster.checkpoint.identity import CheckpointIdentity, identity
+from affine_dagster.checkpoint.identity import CheckpointIdentity, identity, weights_digest
 from affine_dagster.reasons import AffineError
 
+READ = {*ARITHMETIC_FIELDS, "architectures", "model_type", "eos_token_id"}
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
@@ -52,6 +56,42 @@ def test_other_names_change_the_weights_digest_and_not_the_tensor_set(make: Modu
     first, second = of(make, tmp_path, tensors=tensors), of(make, tmp_path, tensors=swapped)
     assert first.weights_digest != second.weights_digest
     assert first.tensor_set_digest == second.tensor_set_digest
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("config_digest", {"config": {"rope_theta": 10000.000001}}), ("config_digest", {"config": {"rms_norm_eps": 1e-5}}),
+        ("config_digest", {"config": {"eos_token_id": 3}}), ("tokenizer_signature", {"words": 31}),
+        ("template_hash", {"template": "{{ messages[0]['content'] }}"}),
+    ],
+)
+def test_what_is_run_is_identified_by_all_that_changes_what_it_answers(
+    make: ModuleType, tmp_path: Path, part: str, change: dict[str, Any]
+) -> None:
+    """Equal tensors are equal in their own digests, and another model to the ledger."""
+    config = change.get("config")
+    options = {**change, "config": {**make.CONFIG, **config}} if config else change
+    first, second = of(make, tmp_path, seed=1), of(make, tmp_path, seed=1, **options)
+    assert (first.tensor_set_digest, first.tensors_digest) == (second.tensor_set_digest, second.tensors_digest)
+    assert first.weights_digest != second.weights_digest
+    parts = ("config_digest", "tokenizer_signature", "template_hash")
+    assert [name for name in parts if getattr(first, name) != getattr(second, name)] == [part]
+
+
+UNREAD = st.text(max_size=12).filter(lambda name: name not in READ)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(UNREAD, st.none() | st.integers() | st.text(max_size=5), max_size=5))
+def test_what_no_engine_reads_is_no_identity(make: ModuleType, more: dict[str, object]) -> None:
+    """A comment in config.json makes no new model of an old one."""
+    assert config_digest({**more, **make.CONFIG}) == config_digest(make.CONFIG)
+
+
+def test_the_parts_do_not_run_into_each_other() -> None:
+    parts = ("a", "b", "c", "d")
+    assert len({weights_digest(*order) for order in itertools.permutations(parts)}) == 24
 
 
 def test_a_tied_head_may_be_stored_or_not(make: ModuleType, tmp_path: Path) -> None:

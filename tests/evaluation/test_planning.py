@@ -351,6 +351,26 @@ def test_weights_under_other_tensor_names_are_accepted_once() -> None:
     assert states(plan) == {}
 
 
+def test_a_strangers_copy_in_another_form_is_never_planned() -> None:
+    """rope_theta + 1e-6 is another model to the ledger and the same weights to kinship: no alpha, no tasks, no credit."""
+    form = model("b", 20, tensor_set_digest=digest("a"), verdict="exact_copy")
+    assert states(make_plan(inputs(model("a", 10), form), SETTINGS)) == {"sa": "runs"}
+
+
+def test_a_miner_s_own_weights_in_another_form_supersede_nothing() -> None:
+    own = model("a2", 20, hotkey="hot-a", tensor_set_digest=digest("a"), verdict="exact_copy")
+    assert states(make_plan(inputs(model("a", 10), own), SETTINGS)) == {"sa": "runs"}
+
+
+def test_what_a_copy_in_a_broken_form_lost_is_not_its_origins_loss() -> None:
+    """A stranger runs stolen weights under a spoilt config while their origin waits for admission: the origin begins anew."""
+    late = model("late", 5, tensor_set_digest=digest("a"), epoch=5)
+    kinship = columns(KINSHIP, [model("a", 10, epoch=5, verdict="exact_copy"), late])
+    frontier, lost = table(FRONTIER, [member(genesis())]), table(CONTESTS, [contest("a", "genesis-0", "regressed")])
+    plan = make_plan(inputs(model("a", 10), late, kinship=kinship, frontier=frontier, contests=lost, prior_epoch=4), SETTINGS)
+    assert states(plan) == {"slate": "runs"}
+
+
 def evidence(challenger: str, bins: list[tuple[int, int]], environment: str = "sums") -> dict[str, Any]:
     return {
         "epoch": 4, "challenger": digest(challenger), "incumbent": digest("genesis-0"), "environment": environment,

@@ -6,9 +6,12 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -16,7 +19,7 @@ from evaluation_parts import EPOCH, Digits, FakeEngine, World, make_world, no_an
 
 from affine_dagster.evaluation.events import JobEvent
 from affine_dagster.reasons import AffineError
-from affine_dagster.serving.port import Completion
+from affine_dagster.serving.port import Completion, LoadedModel
 from affine_dagster.tables import TASKS
 
 
@@ -58,6 +61,34 @@ def test_a_model_that_is_not_the_one_asked_for_writes_nothing(world: World) -> N
     with pytest.raises(AffineError, match="wrong_weights"):
         run(world, planned(swapped))
     assert world.ledger.batches(EPOCH) == []
+
+
+@dataclass
+class Reconfigured(FakeEngine):
+    """Loads the tensors that were asked for under another configuration."""
+
+    @contextmanager
+    def open(self, folder: Path) -> Iterator[LoadedModel]:
+        with super().open(folder) as model:
+            given = model.receipt
+            other = replace(given, weights_digest="f" * 64, config_digest="other")
+            yield cast("LoadedModel", SimpleNamespace(receipt=other, complete=model.complete))
+
+
+def test_the_right_weights_under_another_config_write_nothing(world: World) -> None:
+    """A score belongs to what was run: rope_theta is part of it as the tensors are."""
+    (job,) = world.jobs(planned(world.publish("a"), tasks=10))
+    with pytest.raises(AffineError, match=r"wrong_weights.*config other"):
+        world.worker(job, Reconfigured()).run()
+    assert world.ledger.batches(EPOCH) == []
+
+
+def test_a_model_planned_before_configurations_counted_is_known_by_its_tensors(world: World) -> None:
+    """Version 1 of FINGERPRINTS: its digest names the tensors alone, and its contests go on."""
+    model = world.publish("a")
+    old = model | {"weights_digest": model["weights_digest"][::-1]}
+    run(world, planned(old, tasks=10))
+    assert world.ledger.rewards(EPOCH)["weights_digest"].unique().to_list() == [old["weights_digest"]]
 
 
 def test_a_run_that_starts_again_runs_only_what_is_missing(world: World) -> None:

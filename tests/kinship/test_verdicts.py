@@ -21,6 +21,8 @@ class Model:
     epoch: int = 1
     weights: str | None = None
     genesis: bool = False
+    config: str = "c"
+    tokenizer: str = "s"
 
 
 def fingerprints(*models: Model) -> pl.DataFrame:
@@ -28,8 +30,9 @@ def fingerprints(*models: Model) -> pl.DataFrame:
         {
             "epoch": model.epoch, "submission_id": model.name, "hotkey": None if model.genesis else f"h-{model.name}", "repo": "o/n",
             "revision": "0" * 40, "block": model.block, "extrinsic_index": model.index, "genesis": model.genesis,
-            "weights_digest": model.weights or f"w-{model.tensors}", "tensor_set_digest": model.tensors, "parameters": 1,
-            "template_hash": "h", "tokenizer_signature": "s", "tensors": [],
+            "weights_digest": model.weights or f"w-{model.tensors}{model.config}{model.tokenizer}", "tensor_set_digest": model.tensors,
+            "parameters": 1, "template_hash": "h", "tokenizer_signature": model.tokenizer, "tensors": [], "tensors_digest": model.tensors,
+            "config_digest": model.config,
         }
         for model in models
     )
@@ -73,8 +76,21 @@ def test_a_copy_of_a_genesis_model_is_named_so_and_genesis_has_no_verdict() -> N
 def test_equal_tensors_under_other_names_are_a_copy() -> None:
     """P8, P13: the same digests of tensors, whatever the names; nothing else is compared."""
     frame = judge(fingerprints(Model("a", 1, weights="x"), Model("b", 2, weights="y")), KINSHIP.empty(), 1)
-    assert verdicts(frame)["b"] == ("exact_copy", "exact_copy", "a")
+    assert verdicts(frame)["b"] == ("exact_copy", "same_weights", "a")
     assert "other names" in frame["detail"][1]
+
+
+def test_the_same_weights_under_another_config_or_tokenizer_are_a_copy_whoever_commits_them() -> None:
+    """A stranger's rope_theta + 1e-6 is no identity of his own, and neither is the miner's own mended config."""
+    stranger = Model("b", 2, config="c2")
+    frame = judge(fingerprints(Model("a", 1), stranger, Model("c", 3, config="c3", tokenizer="s3")), KINSHIP.empty(), 1)
+    assert verdicts(frame) == {"a": ORIGIN, "b": ("exact_copy", "same_weights", "a"), "c": ("exact_copy", "same_weights", "a")}
+    assert frame["detail"].to_list()[1:] == ["the same tensors under another config", "the same tensors under another config, tokenizer"]
+
+
+def test_genesis_weights_under_another_config_are_genesis_weights() -> None:
+    known = fingerprints(Model("genesis-0", -1, genesis=True), Model("a", 1, config="c2"))
+    assert verdicts(judge(known, KINSHIP.empty(), 1)) == {"a": ("exact_copy", "genesis_copy", "genesis-0")}
 
 
 def test_a_late_admission_of_an_earlier_commitment_overtakes() -> None:

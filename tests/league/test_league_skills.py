@@ -24,7 +24,7 @@ class Recited:
 
     @property
     def receipt(self) -> Receipt:
-        return Receipt("", "", "", "", "")
+        return Receipt("", "", "", "", "", "", "")
 
     def complete(self, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling) -> list[Completion]:
         assert len(prompts) == len(seeds) == len(self.completions)

@@ -265,6 +265,20 @@ def test_the_receipt_says_what_was_loaded(make_model: Callable[..., Path]) -> No
     assert "torch" in receipts[0].engine_version and "float32" in receipts[0].engine_version
 
 
+def test_the_same_tensors_under_another_config_are_another_model(make_model: Callable[..., Path]) -> None:
+    """The receipt tells them apart, because they answer differently."""
+    models = [make_model(seed=1), make_model(seed=1, rope_theta=2.0)]
+    receipts, answers = [], []
+    for folder in models:
+        with _engine().open(folder) as model:
+            receipts.append(model.receipt)
+        answers.append([completion.text for completion in _run(folder, ["what is this?", "and that?"])])
+    first, second = receipts
+    assert first.tensors_digest == second.tensors_digest
+    assert (first.config_digest != second.config_digest, first.weights_digest != second.weights_digest) == (True, True)
+    assert answers[0] != answers[1]
+
+
 def test_the_receipt_follows_the_bytes_not_the_name(copy: Path, make_model: Callable[..., Path]) -> None:
     """Case V10: other weights under the same path are seen."""
     with _engine().open(copy) as model:

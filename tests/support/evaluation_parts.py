@@ -94,7 +94,7 @@ class _Loaded:
 
     @property
     def receipt(self) -> Receipt:
-        return Receipt(self.digest, "template", "tokenizer", "fake", "1")
+        return Receipt(self.digest, self.digest[::-1], "config", "template", "tokenizer", "fake", "1")
 
     def complete(self, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling) -> list[Completion]:
         assert not self.closed, "a closed model was asked"
