@@ -6,7 +6,6 @@ What must not go in: anything about the world's content (``league/world.py``).
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from types import FrameType
 
 import click
 
+from affine_dagster.cli.instance import make_whole
 from affine_dagster.league.make import make_league
 from affine_dagster.league.recipes import DEMO
 from affine_dagster.league.world import DEMO_SCENARIO, World, make_world, open_world, produce_blocks
@@ -27,9 +27,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 
 def prepare_home(world: World) -> Path:
-    """The world's DAGSTER_HOME with the project's dagster.yaml in it."""
-    world.dagster_home.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(_project_file("dagster.yaml"), world.dagster_home / "dagster.yaml")
+    """The world's DAGSTER_HOME, made where it is not whole, with the project's dagster.yaml in it."""
+    make_whole(world.dagster_home, _project_file("dagster.yaml"))
     return world.dagster_home
 
 
