@@ -144,6 +144,7 @@ _ALL = (
     Reason("burned", None, "nothing is owed to anyone: the weight goes to the burn hotkey", "nothing"),
     Reason("sendable", None, "the weight vector passed all checks", "nothing: it is sent at the next tempo"),
     Reason("not_sendable", _O, "the weight vector did not pass a check", "read the check's message; nothing is sent until it passes"),
+    Reason("no_vector", None, "the newest epoch has no weight vector under the present settings", "finish the epoch, or run the job rescore where the message says so; what was sent last stands on the chain"),
     Reason("sent", None, "the chain took the weights", "nothing"),
     Reason("skipped_historical", None, "only the newest closed epoch's weights are sent", "nothing"),
     Reason("rate_limited", _C, "the chain says it is too soon", "nothing: it is sent when the limit allows"),

@@ -13,13 +13,17 @@ from assets.partitions import epoch_of, epochs
 def weight_submission(
     context: AssetExecutionContext, settings: SettingsResource, chain: ChainResource, store: StoreResource
 ) -> MaterializeResult:
-    """What was sent, the chain's receipt and the class of its answer. Only the newest epoch with sendable weights is ever sent."""
+    """What was sent, the chain's receipt and the class of its answer. Only the newest epoch with sendable weights is ever sent.
+
+    Where there is nothing to send, that is the outcome, with its reason.
+    """
     tables, epoch, scorer = store.tables(), epoch_of(context), settings.scorer()
     earlier = tables.read(WEIGHT_SUBMISSIONS, epoch)
     attempt = 0 if earlier is None else earlier.height
-    outdated = why_not_sent(tables, scorer, epoch)
-    if outdated is not None:
-        made = skip_weights(epoch, attempt, scorer, message=outdated)
+    unsent = why_not_sent(tables, scorer, epoch)
+    if unsent is not None:
+        reason, message = unsent
+        made = skip_weights(epoch, attempt, scorer, reason, message)
     else:
         weights, sender = tables.need(WEIGHTS, epoch, scorer), chain.validator_address()
         made = send_weights(chain.open_as_validator(), settings.load(), weights, epoch, attempt, scorer, hotkey=sender)

@@ -3,6 +3,7 @@
 from dagster import (
     AssetKey,
     AssetObservation,
+    DagsterInstance,
     DagsterRunStatus,
     DefaultSensorStatus,
     RunRequest,
@@ -14,9 +15,9 @@ from dagster import (
 )
 from dagster import SensorEvaluationContext as Context
 
-from affine_dagster.chain.sending import sendable_epoch, weights_age
+from affine_dagster.chain.sending import newest_with_weights, sendable_epoch, weights_age
 from affine_dagster.resources import ChainResource, SettingsResource, StoreResource
-from affine_dagster.store import epoch_name
+from affine_dagster.store import Tables, epoch_name
 from sensors.epochs import MAX_RETRIES, SERIAL_TAG
 
 __all__ = ["weight_sensors"]
@@ -27,19 +28,22 @@ def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
 
     @sensor(
         name="weights_due", job_name=send_job_name, minimum_interval_seconds=15, default_status=DefaultSensorStatus.STOPPED,
-        description="Ask for the newest epoch's weights to be sent, once a tempo of the chain, and again where that run failed.",
+        description="Ask once a tempo of the chain for the newest weights to be sent, and again where that run failed. Where none may be "
+        "sent it asks all the same: the run records why.",
     )
     def weights_due(context: Context, settings: SettingsResource, chain: ChainResource, store: StoreResource) -> RunRequest | SkipReason:
-        newest = sendable_epoch(store.tables(), settings.scorer())
-        if newest is None:
-            return SkipReason("under the present settings there are no weights of the newest epoch that may be sent")
+        due = sendable_epoch(store.tables(), settings.scorer())
+        epoch = _reported(context.instance, store.tables()) if due is None else due
+        if epoch is None:
+            return SkipReason("there is no epoch yet whose weights could be sent")
         netuid = settings.load().chain.netuid
         opened = chain.open()
         state = opened.subnet(netuid, block=opened.head().number)
-        tags = {"affine/epoch": str(newest), "affine/tempo": str(state.epoch_index), SERIAL_TAG: "weights"}
+        tags = {"affine/epoch": str(epoch), "affine/tempo": str(state.epoch_index), SERIAL_TAG: "weights"}
         failed = context.instance.get_runs_count(RunsFilter(tags=tags, statuses=[DagsterRunStatus.FAILURE]))
-        key = f"send-{state.epoch_index}-{epoch_name(newest)}-{min(failed, MAX_RETRIES)}"
-        return RunRequest(run_key=key, partition_key=epoch_name(newest), tags=tags)
+        what = "nothing" if due is None else f"send-{epoch_name(due)}"  # nothing to send is said once a tempo, and delays no weights
+        key = f"{what}-{state.epoch_index}-{min(failed, MAX_RETRIES)}"
+        return RunRequest(run_key=key, partition_key=epoch_name(epoch), tags=tags)
 
     @sensor(
         name="stale_weights", minimum_interval_seconds=60, default_status=DefaultSensorStatus.STOPPED,
@@ -62,3 +66,10 @@ def weight_sensors(send_job_name: str) -> list[SensorDefinition]:
         return SensorResult(asset_events=[seen])
 
     return [weights_due, stale_weights]
+
+
+def _reported(instance: DagsterInstance, tables: Tables) -> int | None:
+    """The epoch at which it is said that nothing may be sent: the newest with weights of any settings, else the newest there is."""
+    keys = {int(key[1:]) for key in instance.get_dynamic_partitions("epochs")}
+    newest = newest_with_weights(tables)
+    return newest if newest in keys else max(keys, default=None)

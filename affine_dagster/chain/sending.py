@@ -20,7 +20,8 @@ from affine_dagster.store import Tables
 from affine_dagster.tables import WEIGHT_SUBMISSIONS, WEIGHTS
 
 __all__ = [
-    "U16", "WeightPlan", "burn_hotkey", "plan_weights", "send_weights", "sendable_epoch", "skip_weights", "weights_age", "why_not_sent",
+    "U16", "WeightPlan", "burn_hotkey", "newest_with_weights", "plan_weights", "send_weights", "sendable_epoch", "skip_weights",
+    "weights_age", "why_not_sent",
 ]
 
 _Key = TypeVar("_Key", str, int)
@@ -199,21 +200,30 @@ def sendable_epoch(tables: Tables, scorer: str) -> int | None:
     None too while another scorer knows a newer epoch: a re-scoring that walks through history must not send what it passes.
     """
     own = tables.epochs(WEIGHTS, scorer)
-    if not own or own[-1] < _newest_of_any(tables):
+    if not own or own[-1] < newest_with_weights(tables):
         return None
     return next((epoch for epoch in reversed(own) if _is_sendable(tables.need(WEIGHTS, epoch, scorer))), None)
 
 
-def why_not_sent(tables: Tables, scorer: str, epoch: int) -> str | None:
-    """Why an epoch's weights are not sent whatever they are: a newer epoch's are due. None where they may be."""
-    due, newest = sendable_epoch(tables, scorer), _newest_of_any(tables)
-    if due is not None:
-        return f"epoch {due} is the newest with weights that may be sent" if epoch < due else None
+def why_not_sent(tables: Tables, scorer: str, epoch: int) -> tuple[str, str] | None:
+    """Why an epoch's weights are not sent whatever the chain says: a reason and a message. None where they may be tried.
+
+    ``skipped_historical``: a newer epoch has weights. ``no_vector``: this one has none under this scorer.
+    """
+    due, newest = sendable_epoch(tables, scorer), newest_with_weights(tables)
+    if due is not None and epoch < due:
+        return "skipped_historical", f"epoch {due} is the newest with weights that may be sent"
+    elsewhere = f"epoch {newest} has weights under other settings: run the job rescore first"
     behind = max(tables.epochs(WEIGHTS, scorer), default=-1) < newest
-    return f"epoch {newest} has weights under other settings: run the job rescore first" if behind else None
+    if behind and epoch < newest:
+        return "skipped_historical", elsewhere
+    if tables.read(WEIGHTS, epoch, scorer) is None:
+        return "no_vector", elsewhere if behind else f"epoch {epoch} has no weights yet"
+    return None
 
 
-def _newest_of_any(tables: Tables) -> int:
+def newest_with_weights(tables: Tables) -> int:
+    """The newest epoch that has weights under any scorer; -1 where none has."""
     return max((epoch for scorer in tables.scorers(WEIGHTS) for epoch in tables.epochs(WEIGHTS, scorer)), default=-1)
 
 
@@ -222,8 +232,9 @@ def _is_sendable(weights: pl.DataFrame) -> bool:
 
 
 def skip_weights(epoch: int, attempt: int, scorer: str, reason: str = "skipped_historical", message: str = "") -> pl.DataFrame:
-    """The WEIGHT_SUBMISSIONS row of a decision not to send."""
-    return _Outcome(epoch, attempt, scorer).row("skipped", reason, message)
+    """The WEIGHT_SUBMISSIONS row of a decision not to send: class skipped for history, else not_sendable."""
+    kind = "skipped" if reason == "skipped_historical" else "not_sendable"
+    return _Outcome(epoch, attempt, scorer).row(kind, reason, message)
 
 
 @dataclass(frozen=True)

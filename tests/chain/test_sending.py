@@ -338,7 +338,7 @@ def test_the_newest_sendable_vector_is_due_and_older_ones_are_history(tmp_path):
     """DESIGN section 6: a newest vector that fails its checks stops nothing."""
     tables = _kept(tmp_path, s1={3: True, 4: True, 5: False})
     assert sendable_epoch(tables, "s1") == 4
-    assert "epoch 4" in why_not_sent(tables, "s1", 3)
+    assert why_not_sent(tables, "s1", 3) == ("skipped_historical", "epoch 4 is the newest with weights that may be sent")
     assert [why_not_sent(tables, "s1", epoch) for epoch in (4, 5)] == [None, None]
 
 
@@ -346,9 +346,19 @@ def test_a_rescoring_that_walks_through_history_sends_nothing(tmp_path):
     """No backfill sends: the newest epoch of another scorer version can be years old."""
     tables = _kept(tmp_path, s1={3: True, 4: True, 5: True}, s2={3: True, 4: True})
     assert sendable_epoch(tables, "s2") is None
-    assert "rescore" in why_not_sent(tables, "s2", 4)
+    elsewhere = "epoch 5 has weights under other settings: run the job rescore first"
+    assert why_not_sent(tables, "s2", 4) == ("skipped_historical", elsewhere)
+    assert why_not_sent(tables, "s2", 5) == why_not_sent(tables, "new", 5) == ("no_vector", elsewhere)
     assert sendable_epoch(_kept(tmp_path, s2={5: True}), "s2") == 5
     assert sendable_epoch(_kept(tmp_path / "none"), "s2") is None
+
+
+def test_an_epoch_without_weights_has_its_own_reason(tmp_path):
+    tables = _kept(tmp_path, s1={4: False})
+    assert sendable_epoch(tables, "s1") is None
+    assert why_not_sent(tables, "s1", 4) is None, "its own check says why"
+    assert why_not_sent(tables, "s1", 5) == ("no_vector", "epoch 5 has no weights yet")
+    assert _one(skip_weights(5, 0, "s1", "no_vector", "why"))["class"] == "not_sendable"
 
 
 def test_the_age_of_weights_counts_from_the_last_that_were_taken(world):

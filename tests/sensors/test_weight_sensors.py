@@ -54,7 +54,7 @@ def test_without_weights_nothing_is_sent(watch: Watch) -> None:
     watch.pass_epochs(3)
     data = watch.evaluate("weights_due")
     assert not data.run_requests
-    assert "there are no weights" in data.skip_message
+    assert "there is no epoch yet" in data.skip_message
 
 
 def test_a_rescoring_that_walks_through_history_sends_nothing(watch: Watch) -> None:
@@ -62,8 +62,44 @@ def test_a_rescoring_that_walks_through_history_sends_nothing(watch: Watch) -> N
     watch.pass_epochs(4)
     _weights(watch, 0)
     watch.tables.write(WEIGHTS, 1, WEIGHTS.empty(), "sother")
-    assert watch.requests("weights_due") == []
-    assert _send(watch, 0)["reason"] == "skipped_historical"
+    (request,) = watch.requests("weights_due")
+    assert (request.partition_key, _send(watch, 0)["reason"]) == (epoch_name(0), "skipped_historical")
+    watch.instance.add_dynamic_partitions("epochs", [epoch_name(1)])
+    (request,) = watch.requests("weights_due")
+    row = _send(watch, 1)
+    assert (request.partition_key, row["class"], row["reason"]) == (epoch_name(1), "not_sendable", "no_vector")
+    watch.pass_epochs(1)
+    assert _on_chain(watch) == {}
+
+
+@pytest.mark.parametrize("weights", ["not sendable", "none yet"])
+def test_where_nothing_may_be_sent_that_is_the_outcome_once_a_tempo_and_the_alarm_still_fires(watch: Watch, weights: str) -> None:
+    """DESIGN section 6: sending always materialises an outcome."""
+    watch.pass_epochs(3)
+    if weights == "not sendable":
+        for epoch in (0, 1):
+            _weights(watch, epoch, sendable=False)
+    watch.instance.add_dynamic_partitions("epochs", [epoch_name(1)])
+    asked = [watch.requests("weights_due") for _ in range(3)]
+    row = _send(watch, 1)
+    watch.pass_epochs(1)
+    asked.append(watch.requests("weights_due"))
+    assert {request.partition_key for requests in asked for request in requests} == {epoch_name(1)}
+    assert [len({request.run_key for (request,) in asked[:3]}), len({request.run_key for (request,) in asked})] == [1, 2]
+    assert (row["class"], row["reason"]) == ("not_sendable", "not_sendable" if weights == "not sendable" else "no_vector")
+    assert watch.evaluate("stale_weights").asset_events
+    assert _on_chain(watch) == {}
+
+
+def test_weights_that_come_later_in_the_tempo_are_sent_in_it(watch: Watch) -> None:
+    """That there was nothing to send delays nothing."""
+    watch.pass_epochs(3)
+    watch.instance.add_dynamic_partitions("epochs", [epoch_name(1)])
+    (nothing,) = watch.requests("weights_due")
+    _weights(watch, 1)
+    (due,) = watch.requests("weights_due")
+    assert due.run_key != nothing.run_key
+    assert _send(watch, 1)["class"] == "ok"
 
 
 def test_a_sending_that_was_killed_is_asked_for_again_in_its_tempo_until_the_retries_end(watch: Watch) -> None:
