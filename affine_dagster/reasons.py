@@ -97,6 +97,7 @@ _ALL = (
     Reason("template_not_allowed", _M, "the chat template is not one of the base models'", "keep the base model's chat template"),
     Reason("tokenizer_not_allowed", _M, "the tokenizer rewrites text as no base model's does", "keep the base model's normalizer, pre_tokenizer and decoder; tokens may be added"),
     Reason("file_not_allowed", _M, "a file name leaves the repository or is not allowed", _FIX),
+    Reason("admission_budget", None, "this epoch's admissions are spent; owners take turns, and within an owner the earliest commitment is first", "nothing: it keeps its place in line and is judged in a later epoch"),
     Reason("expired_deferred", _H, "it could not be fetched in the allowed number of epochs", "commit again when the repository can be fetched"),
     # kinship
     Reason("fingerprint_failed", _E, "its files could not be read for its fingerprint, without which nothing is evaluated", _WAIT),

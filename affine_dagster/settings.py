@@ -75,6 +75,9 @@ class AdmissionSettings(_Section):
     )
     probe_seconds: float = Field(default=20.0, gt=0, description="wall limit of the child process that loads tokenizer and template")
     probe_memory_bytes: int = Field(default=2 * 2**30, ge=2**28, description="memory limit of that process")
+    revisions_per_epoch: int = Field(
+        default=200, ge=1, description="revisions judged in one epoch, each within probe_seconds and its own size; the others wait in line"
+    )
     max_deferrals: int = Field(default=6, ge=1, description="epochs a submission may be deferred in a row")
 
 

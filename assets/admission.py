@@ -24,7 +24,8 @@ def admissions(
     tables, epoch = store.tables(), epoch_of(context)
     opened, values = hub.open(), settings.load()
     earlier = tables.until(ADMISSIONS, epoch)
-    frame = admit(opened, values, tables.need(SUBMISSIONS, epoch), earlier, epoch, genesis_texts(opened, values))
+    known, swaps = tables.until(SUBMISSIONS, epoch), tables.until(SWAPS, epoch)
+    frame = admit(opened, values, known, earlier, epoch, genesis_texts(opened, values), swaps)
     tables.write(ADMISSIONS, epoch, frame)
     counts = {f"{state}": count for state, count in frame["state"].value_counts().sort("state").iter_rows()}
     columns = ["repo", "state", "reason", "fault", "detail", "submission_id"]

@@ -5,7 +5,8 @@ What must not go in: what makes a model admissible (``judging.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +15,13 @@ import polars as pl
 
 from affine_dagster.admission.files import load_names
 from affine_dagster.admission.judging import Admitted, judge
+from affine_dagster.chain.owners import owner_clusters
 from affine_dagster.checkpoint.template import effective_template, template_hash
 from affine_dagster.checkpoint.tokenizer import tokenizer_rewriting
 from affine_dagster.hub.port import Hub
 from affine_dagster.reasons import AffineError, Fault
 from affine_dagster.settings import AdmissionSettings, Settings
-from affine_dagster.tables import ADMISSIONS, SUBMISSIONS
+from affine_dagster.tables import ADMISSIONS, SUBMISSIONS, SWAPS
 
 __all__ = ["admit", "genesis_texts"]
 
@@ -35,6 +37,17 @@ class _Waiting:
     first_epoch: int
     deferrals: int
 
+    @property
+    def revision(self) -> tuple[str, str]:
+        """The repository and revision: what is judged, and what a budget counts."""
+        return str(self.columns["repo"]), str(self.columns["revision"])
+
+    @property
+    def position(self) -> tuple[object, ...]:
+        """The place in commit order; an unknown index comes last in its block."""
+        index = self.columns["extrinsic_index"]
+        return self.columns["block"], index is None, index, self.columns["submission_id"]
+
 
 @dataclass(frozen=True)
 class _Outcome:
@@ -42,6 +55,9 @@ class _Outcome:
     code: str
     fault: Fault | None
     detail: str
+
+
+_NOT_THIS_EPOCH = _Outcome(None, "admission_budget", None, "")
 
 
 def genesis_texts(hub: Hub, settings: Settings) -> frozenset[str]:
@@ -61,13 +77,16 @@ def admit(
     earlier: pl.DataFrame,
     epoch: int,
     texts: AbstractSet[str] | None = None,
+    swaps: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Judge the SUBMISSIONS (state submitted) up to ``epoch`` that have no verdict, and those that are deferred.
 
     ``submissions`` may be this epoch's or all so far; of ``earlier`` (ADMISSIONS, all so far) the newest row of each submission
     before ``epoch`` counts, and what ``epoch`` itself has decided stands: a verdict is made once, whatever the hub says when the
     epoch is run again (case O7). ``texts`` are the genesis models' (None: :func:`genesis_texts`, if they are
-    needed; raises AffineError when a genesis model cannot be read). Returns ADMISSIONS rows of ``epoch``, sorted by position. A
+    needed; raises AffineError when a genesis model cannot be read). Of the revisions ``admission.revisions_per_epoch`` are judged, owners
+    in turn (:func:`_in_turn`; ``swaps``: SWAPS so far, None: none); the others are deferred as ``admission_budget``, which counts as
+    no deferral. Returns ADMISSIONS rows of ``epoch``, sorted by position. A
     submission that cannot be judged never stops another: a known reason gives its row, an error of our own a deferred row.
     """
     allowed = texts
@@ -78,14 +97,20 @@ def admit(
     decided = earlier.filter((pl.col("epoch") == epoch) & (pl.col("state") != "deferred")).to_dicts()
     stands: dict[object, dict[str, object]] = {row["submission_id"]: row for row in decided}
     rows: list[dict[str, object]] = []
-    for waiting in _waiting(submissions, earlier, epoch):
+    owners = owner_clusters(submissions, SWAPS.empty() if swaps is None else swaps)
+    spent: set[tuple[str, str]] = set()
+    for waiting in _in_turn(_waiting(submissions, earlier, epoch), owners):
+        key = waiting.revision
         if (verdict := stands.get(waiting.columns["submission_id"])) is not None:
+            spent.add(key)
             rows.append(verdict)
-            continue
-        key = (str(waiting.columns["repo"]), str(waiting.columns["revision"]))
-        if key not in verdicts:
-            verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, allowed))
-        rows.append(_row(waiting, verdicts[key], epoch, settings))
+        elif key not in spent and len(spent) >= settings.admission.revisions_per_epoch:
+            rows.append(_row(waiting, _NOT_THIS_EPOCH, epoch, settings))
+        else:
+            spent.add(key)
+            if key not in verdicts:
+                verdicts[key] = _outcome(partial(judge, hub, settings.admission, *key, allowed))
+            rows.append(_row(waiting, verdicts[key], epoch, settings))
     return ADMISSIONS.frame(rows).sort("block", "extrinsic_index", "submission_id", nulls_last=True)
 
 
@@ -97,6 +122,20 @@ def _waiting(submissions: pl.DataFrame, earlier: pl.DataFrame, epoch: int) -> li
     return [_Waiting({name: row[name] for name in _CARRIED}, row["first_epoch"], row["deferrals"]) for row in again.to_dicts()] + [
         _Waiting({name: row[name] for name in _CARRIED}, epoch, 0) for row in new.to_dicts()
     ]
+
+
+def _in_turn(waiting: Sequence[_Waiting], owners: Mapping[str, str]) -> list[_Waiting]:
+    """Each owner's oldest by position, then each owner's second, and so on.
+
+    Who floods waits for himself. Nobody starves: an owner's oldest stands before all that is committed after it.
+    """
+    turns: Counter[str] = Counter()
+    placed: list[tuple[int, _Waiting]] = []
+    for one in sorted(waiting, key=lambda one: one.position):
+        owner = owners.get(str(one.columns["hotkey"]), str(one.columns["hotkey"]))
+        placed.append((turns[owner], one))
+        turns[owner] += 1
+    return [one for _, one in sorted(placed, key=lambda place: place[0])]
 
 
 def _newest(rows: pl.DataFrame) -> pl.DataFrame:
@@ -143,6 +182,8 @@ def _state(outcome: _Outcome, deferrals: int, settings: AdmissionSettings) -> tu
     """State and deferrals so far: what is not the miner's fault is deferred, ``max_deferrals`` times."""
     if outcome.admitted is not None:
         return "admitted", deferrals
+    if outcome is _NOT_THIS_EPOCH:
+        return "deferred", deferrals
     if outcome.fault is Fault.MODEL or deferrals >= settings.max_deferrals:
         return "rejected", deferrals
     return "deferred", deferrals + 1

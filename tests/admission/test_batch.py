@@ -9,6 +9,9 @@ from types import ModuleType
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from affine_dagster.admission import batch
 from affine_dagster.admission.batch import admit, genesis_texts
@@ -16,7 +19,7 @@ from affine_dagster.admission.judging import Admitted, ManifestFile
 from affine_dagster.hub.local import LocalHub
 from affine_dagster.reasons import AffineError
 from affine_dagster.settings import AdmissionSettings, GenesisModel, HubSettings, ScoringSettings, Settings
-from affine_dagster.tables import ADMISSIONS, SUBMISSIONS
+from affine_dagster.tables import ADMISSIONS, SUBMISSIONS, SWAPS
 
 SETTINGS = Settings(admission=AdmissionSettings(max_deferrals=3), hub=HubSettings(grace_epochs=2))
 FOUND = Admitted("m" * 64, 10, (ManifestFile("config.json", 2, "f" * 64),), "LlamaForCausalLM", 7, "t" * 64, "k" * 64)
@@ -36,9 +39,10 @@ def submissions(epoch: int, *names: str, state: str = "submitted") -> pl.DataFra
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pl.DataFrame]:
-    def go(judge: Judge, new: pl.DataFrame, epoch: int, earlier: pl.DataFrame | None = None) -> pl.DataFrame:
+    def go(judge: Judge, new: pl.DataFrame, epoch: int, earlier: pl.DataFrame | None = None, budget: int = 100) -> pl.DataFrame:
         monkeypatch.setattr(batch, "judge", lambda hub, settings, repo, revision, templates: judge(repo))
-        return admit(LocalHub(tmp_path), SETTINGS, new, ADMISSIONS.empty() if earlier is None else earlier, epoch, frozenset())
+        settings = SETTINGS.model_copy(update={"admission": SETTINGS.admission.model_copy(update={"revisions_per_epoch": budget})})
+        return admit(LocalHub(tmp_path), settings, new, ADMISSIONS.empty() if earlier is None else earlier, epoch, frozenset())
 
     return go
 
@@ -143,6 +147,101 @@ def test_one_revision_named_many_times_is_judged_once(run: Callable[..., pl.Data
     new = submissions(1, "a", "b", "c").with_columns(repo=pl.lit("owner/same"))
     assert run(judge, new, 1).height == 3
     assert calls == ["owner/same"]
+
+
+def of_owner(coldkey: str, *names: str, epoch: int = 1, block: int | None = None) -> pl.DataFrame:
+    made = submissions(epoch, *names).with_columns(coldkey=pl.lit(coldkey))
+    return made if block is None else made.with_columns(block=pl.lit(block, pl.Int64))
+
+
+def judged(frame: pl.DataFrame) -> list[str]:
+    """The submissions that came in, in commit order; all others must say that they wait in line."""
+    others = frame.filter(pl.col("state") != "admitted").select("state", "reason", "fault").unique().rows()
+    assert others in ([], [("deferred", "admission_budget", None)])
+    return frame.filter(pl.col("state") == "admitted")["submission_id"].to_list()
+
+
+def test_an_epoch_judges_so_many_revisions_and_the_earliest_first(run: Callable[..., pl.DataFrame]) -> None:
+    """A flood of slow commitments delays no epoch beyond its budget."""
+    calls: list[str] = []
+
+    def judge(repo: str) -> Admitted:
+        calls.append(repo)
+        return FOUND
+
+    new = pl.concat([of_owner(f"c{name}", name, block=at) for at, name in enumerate("dcba")])
+    assert judged(run(judge, new, 1, budget=3)) == ["sd", "sc", "sb"]
+    assert calls == ["owner/d", "owner/c", "owner/b"]
+
+
+def test_the_flooder_waits_for_himself(run: Callable[..., pl.DataFrame]) -> None:
+    """Fifty earlier commitments of one coldkey, under hotkeys of their own, hold up nobody else by more than one."""
+    flood = of_owner("flooder", *(f"f{at:02d}" for at in range(50)), block=1)
+    new = pl.concat([flood, of_owner("honest", "a", block=2), of_owner("other", "b", block=3)])
+    first = run(lambda repo: FOUND, new, 1, budget=3)
+    assert judged(first) == ["sf00", "sa", "sb"]
+    assert judged(run(lambda repo: FOUND, new, 2, first, budget=3)) == ["sf01", "sf02", "sf03"]
+
+
+def test_swapped_hotkeys_stand_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "judge", lambda *_: FOUND)
+    new = pl.concat([of_owner("c1", "a", block=1), of_owner("c2", "b", block=2), of_owner("c3", "c", block=3)])
+    swap = {"epoch": 1, "block": 1, "coldkey": "c1", "old_hotkey": "ha", "new_hotkey": "hb"}
+    settings = Settings(admission=AdmissionSettings(revisions_per_epoch=2))
+    frame = admit(LocalHub(tmp_path), settings, new, ADMISSIONS.empty(), 1, frozenset(), SWAPS.frame([swap]))
+    assert judged(frame) == ["sa", "sc"]
+
+
+def test_waiting_in_line_is_no_deferral_and_never_ends_in_a_refusal(run: Callable[..., pl.DataFrame]) -> None:
+    names = [f"f{at:02d}" for at in range(10)]
+    new, earlier = of_owner("one", *names), ADMISSIONS.empty()
+    for epoch in range(1, 11):
+        earlier = pl.concat([earlier, run(lambda repo: FOUND, new, epoch, earlier, budget=1)])
+    last = earlier.filter(pl.col("submission_id") == "sf09")
+    assert last["state"].to_list() == ["deferred"] * 9 + ["admitted"]
+    assert last["deferrals"].to_list() == [0] * 10
+
+
+def test_a_revision_that_is_judged_anyway_comes_in_over_the_budget(run: Callable[..., pl.DataFrame]) -> None:
+    """The same revision under many names costs once."""
+    new = pl.concat([of_owner(name, name, block=at) for at, name in enumerate("abc")])
+    same = new.with_columns(repo=pl.when(pl.col("submission_id") == "sb").then("repo").otherwise(pl.lit("owner/same")))
+    assert judged(run(lambda repo: FOUND, same, 1, budget=1)) == ["sa", "sc"]
+
+
+def test_a_budget_is_spent_once_however_often_its_epoch_is_run(run: Callable[..., pl.DataFrame]) -> None:
+    """Killed after its rows were written, an epoch that begins again admits nobody more: the plan hangs on it."""
+    new = pl.concat([of_owner(name, name, block=at) for at, name in enumerate("abcd")])
+    first = run(lambda repo: FOUND, new, 1, budget=2)
+    assert run(lambda repo: FOUND, new, 1, first, budget=2).equals(first)
+
+
+ARRIVALS = st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5)
+
+
+@given(ARRIVALS, st.integers(1, 4))
+@examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nobody_starves(run: Callable[..., pl.DataFrame], arrivals: list[list[int]], budget: int) -> None:
+    """Each epoch judges the oldest commitment of all, works while it has budget, and keeps every owner's order."""
+    earlier, known, seen = ADMISSIONS.empty(), SUBMISSIONS.empty(), 0
+    total = sum(len(owners) for owners in arrivals)
+    for epoch in range(1, len(arrivals) + total + 2):
+        for owner in arrivals[epoch - 1] if epoch <= len(arrivals) else []:
+            known = pl.concat([known, of_owner(f"c{owner}", f"{seen:03d}", epoch=epoch, block=seen)])
+            seen += 1
+        done = set(earlier.filter(pl.col("state") == "admitted")["submission_id"])
+        waiting = [name for name in known["submission_id"] if name not in done]
+        made = run(lambda repo: FOUND, known, epoch, earlier, budget=budget)
+        came = judged(made)
+        assert len(came) == min(budget, len(waiting))
+        assert came[:1] == waiting[:1]
+        owner_of = dict(known.select("submission_id", "coldkey").iter_rows())
+        for owner in set(owner_of.values()):
+            line = [name for name in waiting if owner_of[name] == owner]
+            mine = [name for name in came if owner_of[name] == owner]
+            assert line[: len(mine)] == mine
+        earlier = pl.concat([earlier, made])
+    assert earlier.filter(pl.col("state") == "admitted").height == total
 
 
 def test_an_epoch_without_submissions_is_an_empty_frame(run: Callable[..., pl.DataFrame]) -> None:

@@ -22,6 +22,7 @@ STATES: dict[str, tuple[Callable[[Books], Books], str, str]] = {
     "tied": (lambda b: b.committed(state="review", reason="tie_needs_review"), "review", "tie_needs_review"),
     "refused": (lambda b: b.committed().judged("a1", "rejected", "size_mismatch"), "rejected", "size_mismatch"),
     "put off": (lambda b: b.committed().judged("a1", "deferred", "hub_unavailable"), "deferred", "hub_unavailable"),
+    "in line": (lambda b: b.committed().judged("a1", "deferred", "admission_budget"), "deferred", "admission_budget"),
     "let in": (lambda b: b.committed().judged(), "waiting", "admitted"),
     "not fingerprinted": (lambda b: b.committed().judged().unread(), "deferred", "fingerprint_failed"),
     "never fingerprinted": (
