@@ -164,6 +164,7 @@ _ALL = (
     Reason("missing_input", _O, "a table that this step reads does not exist for this epoch", "materialise the upstream asset first"),
     Reason("scorer_without_history", _O, "the present scoring settings have no state for the prior epoch", "run the job rescore over the earlier epochs first"),
     Reason("league_failed", _P, "a process that makes the league's models ended before it was done", "read the detail and make the league again"),
+    Reason("missing_package", _O, "a package that only this command needs is not installed", "install what the detail names"),
     Reason("conflicting_write", _P, "two writers wrote different content under one name", "tell the developers; the first write stands"),
     Reason("undecodable_epoch", _C, "too many commitments of this epoch cannot be decoded: the node or the decoder is broken", "check the chain client; the last good snapshot stands"),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ from affine_dagster.league.world import DEMO_SCENARIO, Scenario, World, make_wor
 from affine_dagster.reasons import AffineError
 from affine_dagster.store import Store
 
-__all__ = ["EPOCHS", "run_demo"]
+__all__ = ["EPOCHS", "clear", "play", "report", "run_demo"]
 
 EPOCHS = 3
 
@@ -32,28 +33,39 @@ def run_demo(home: Path, cache: Path, recipe: LeagueRecipe, scenario: Scenario =
 
     Raises ``bad_settings`` where ``home`` holds something that no demo made.
     """
-    _clear(home)
+    clear(home)
     started = time.monotonic()
     league = make_league(cache / "league", recipe, progress=lambda text: click.echo(f"[{time.monotonic() - started:5.1f} s] {text}"))
     click.echo(f"league ready after {time.monotonic() - started:.1f} s in {cache / 'league'}")
+    report(play(home, league.models, scenario, EPOCHS))
+
+
+def play(home: Path, models: Mapping[str, Path], scenario: Scenario, epochs: int) -> World:
+    """Make the scenario's world in the empty folder ``home`` and run its first epochs, telling what is done and how long it took."""
     began = time.monotonic()
-    world = make_world(home, league.models, scenario)
-    with validator(world, said=lambda text: click.echo(f"[{time.monotonic() - began:5.1f} s] {text}")) as catch_up:
-        for epoch in range(EPOCHS):
+
+    def told(text: str) -> None:
+        click.echo(f"[{time.monotonic() - began:5.1f} s] {text}")
+
+    world = make_world(home, models, scenario)
+    with validator(world, said=told) as catch_up:
+        for epoch in range(epochs):
             play_epoch(world, epoch)
-            click.echo(f"[{time.monotonic() - began:5.1f} s] epoch {epoch} has closed")
+            told(f"epoch {epoch} has closed")
             catch_up()
     click.echo(f"job: {time.monotonic() - began:.1f} s\n")
-    _report(world)
+    return world
 
 
-def _clear(home: Path) -> None:
+def clear(home: Path) -> None:
+    """Remove what an earlier demo made in ``home``. Raises ``bad_settings`` where ``home`` holds something that no demo made."""
     if home.exists() and any(home.iterdir()) and not (home / "miners.json").exists():
         raise AffineError("bad_settings", f"--home {home} is not empty and was not made by a demo: choose another folder")
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _report(world: World) -> None:
+def report(world: World) -> None:
+    """Print the board, the reasons of those that were not taken, and where things lie. Raises ``missing_input`` without a snapshot."""
     store = Store(world.settings().store.url)
     snapshot = read_latest(store)
     if snapshot is None:

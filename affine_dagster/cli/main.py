@@ -41,6 +41,16 @@ def demo(home: Path, cache: Path | None) -> None:
     run_demo(home, cache or default_cache(), DEMO)
 
 
+@main.command("demo-real")
+@click.option("--home", type=HOME, default=Path("var/demo-real"), show_default=True, help="where the demo's world is made anew")
+@click.option("--cache", type=HOME, default=None, help="where the model, its children and its copies are kept")
+def demo_real(home: Path, cache: Path | None) -> None:
+    """Run the main job on SmolLM2-135M-Instruct, children of it that are tuned here, and copies of it."""
+    from affine_dagster.cli.demo_real import run_demo_real
+
+    run_demo_real(home, cache or default_cache())
+
+
 @main.command()
 @click.option("--home", type=HOME, default=Path("var/dev"), show_default=True, help="where the development world lies")
 @click.option("--cache", type=HOME, default=None, help="where trained league models are kept")

@@ -31,7 +31,7 @@ from affine_dagster.league.skills import Skill
 from affine_dagster.league.variants import make_broken
 from affine_dagster.reasons import AffineError
 
-__all__ = ["League", "Progress", "league_key", "make_league"]
+__all__ = ["League", "Progress", "cpu_seconds", "league_key", "made_once", "make_league", "worker_environment"]
 
 Progress = Callable[[str], None]
 """Gets one line for a person at a time."""
@@ -81,19 +81,28 @@ def make_league(folder: Path, recipe: LeagueRecipe, progress: Progress = lambda 
 
     Raises AffineError ``league_failed`` if one of the processes ends early, with the end of what it printed.
     """
+    return _load(made_once(folder, league_key(recipe), _MANIFEST, lambda work: _make(work, recipe, progress)))
+
+
+def made_once(folder: Path, name: str, manifest: str, fill: Callable[[Path], None]) -> Path:
+    """The subfolder ``name`` of a cache, filled first if it is not there; whole or absent, whoever is killed when.
+
+    ``fill`` gets a hidden empty folder that is renamed when it returns; ``manifest`` names a file that a whole one holds. Of several
+    askers at once one fills while the others wait. Raises what ``fill`` raises, and then leaves nothing.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    final = folder / league_key(recipe)
-    with _alone(folder / f".{final.name}.lock"):
-        if not (final / _MANIFEST).exists():
-            for left in folder.glob(f".making-{final.name}-*"):
+    final = folder / name
+    with _alone(folder / f".{name}.lock"):
+        if not (final / manifest).exists():
+            for left in folder.glob(f".making-{name}-*"):
                 shutil.rmtree(left, ignore_errors=True)  # of a maker that was killed: the lock is ours, so it is gone
-            work = Path(tempfile.mkdtemp(prefix=f".making-{final.name}-", dir=folder))
+            work = Path(tempfile.mkdtemp(prefix=f".making-{name}-", dir=folder))
             try:
-                _make(work, recipe, progress)
+                fill(work)
                 work.rename(final)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-    return _load(final)
+    return final
 
 
 @contextmanager
@@ -119,7 +128,7 @@ def _load(folder: Path) -> League:
 
 def _make(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
     """Fill the folder: models, broken repositories, manifest."""
-    wall, cpu = time.monotonic(), _cpu_seconds()
+    wall, cpu = time.monotonic(), cpu_seconds()
     for name in ("models", "skills"):
         (work / name).mkdir()
     (work / "recipe.json").write_text(json.dumps(asdict(recipe)))
@@ -131,7 +140,7 @@ def _make(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
         "broken": {broken.name: broken.reason for broken in recipe.broken},
         "origins": {copy.name: copy.of for copy in recipe.copies},
         "skills": _skills(work, recipe),
-        "cpu_seconds": round(_cpu_seconds() - cpu, 1),
+        "cpu_seconds": round(cpu_seconds() - cpu, 1),
         "wall_seconds": round(time.monotonic() - wall, 1),
     }
     for left in ("skills", "seen", "candidates", "tokenizer"):
@@ -151,8 +160,8 @@ def _skills(work: Path, recipe: LeagueRecipe) -> list[dict[str, object]]:
     return found
 
 
-def _cpu_seconds() -> float:
-    """User and system time of this process and of its children that have ended."""
+def cpu_seconds() -> float:
+    """Processor seconds so far: user and system time of this process and of its children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -180,18 +189,22 @@ def _run_jobs(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
     schedule.raise_failure()
 
 
-def _start(work: Path, number: int) -> subprocess.Popen[str]:
-    """A worker on one thread. It may write bytecode: compiling torch and transformers anew costs seven seconds each time."""
+def worker_environment() -> dict[str, str]:
+    """The variables of a process that makes models: one thread, no network, this code, and it may write bytecode."""
     root = str(Path(__file__).parents[2])
     chosen = {
         "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0",
         "PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | chosen
+
+
+def _start(work: Path, number: int) -> subprocess.Popen[str]:
+    """A worker on one thread. It may write bytecode: compiling torch and transformers anew costs seven seconds each time."""
     with (work / f"worker-{number}.log").open("w") as log:
         return subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, "-W", "ignore", "-m", "affine_dagster.league.worker", str(work)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env={**inherited, **chosen},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=worker_environment(),
         )
 
 

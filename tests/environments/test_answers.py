@@ -98,7 +98,8 @@ def test_a_value_is_a_number_alone_or_behind_its_own_expression_or_stated(text: 
         "93 + 98 = 191", "98 - 93 = 191", "= 191", "191 = 98 + 93", "98 + 93", "98 + 93 = 191 or 192", "98 + 93 = 192 = 191", "98 + 93 = x",
         "So 98 + 93 = 191", "1. 98 + 93 = 191", "I think\n98 + 93 = 191", "98 + 93 is 191", "98 + 93 = 191 98 + 93 = 192", "reward: 191",
         "The answer to this is not 191.", "The answer to 98 + 93 is 191.", "The answer to this is 191 or 192.",
-        "The answer to this is 191. The answer to that is 192.", "The answer to this is 190, 191", "9 8 + 93 = 191", "98 + 93 = 191x", "98 + 93 = 191.5",
+        "The answer to this is 191. The answer to that is 192.", "The answer to this is 190, 191",
+        "9 8 + 93 = 191", "98 + 93 = 191x", "98 + 93 = 191.5",
     ],
 )
 def test_another_expression_s_line_or_hedging_is_no_value(text: str) -> None:
