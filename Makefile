@@ -6,7 +6,7 @@ LOCK := .ci/locks/development.txt
 export PYTHONHASHSEED ?= 0
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-services check dev tour bench lock clean
+.PHONY: setup demo demo-real test test-services check dev bench lock clean
 
 setup: $(VENV)/.done
 
@@ -15,6 +15,14 @@ $(VENV)/.done: $(LOCK) .ci/locks/uv.txt pyproject.toml
 
 demo: setup
 	$(BIN)/affine demo
+
+# a real model, and what reads it, on top of the lock: `make setup` takes out what is not in its own lock, so this follows it each time
+$(VENV)/.real: $(VENV)/.done .ci/locks/real.txt
+	$(VENV)/.uv/bin/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r .ci/locks/real.txt
+	touch $@
+
+demo-real: $(VENV)/.real
+	$(BIN)/affine demo-real
 
 test: setup
 	.ci/clean-env $(BIN)/python -m pytest -m "not services and not gpu and not live"
@@ -27,9 +35,6 @@ check: setup
 
 dev: setup
 	$(BIN)/affine dev
-
-tour: setup
-	.ci/clean-env $(BIN)/python -m docs.tour
 
 bench: setup
 	$(BIN)/python -m benchmarks
