@@ -6,7 +6,7 @@ LOCK := .ci/locks/development.txt
 export PYTHONHASHSEED ?= 0
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo demo-real test test-services check dev bench lock clean
+.PHONY: setup demo demo-real test test-services check dev tour bench lock clean
 
 setup: $(VENV)/.done
 
@@ -35,6 +35,9 @@ check: setup
 
 dev: setup
 	$(BIN)/affine dev
+
+tour: setup
+	.ci/clean-env $(BIN)/python -m docs.tour
 
 bench: setup
 	$(BIN)/python -m benchmarks
