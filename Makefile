@@ -39,7 +39,7 @@ dev: setup
 tour: setup
 	.ci/clean-env $(BIN)/python -m docs.tour
 
-bench: setup
+bench: $(VENV)/.real
 	$(BIN)/python -m benchmarks
 
 lock:
