@@ -54,7 +54,7 @@ def test_sharing_the_beginning_changes_neither_loss_nor_gradient(tmp_path: Path,
     for common in (1, shared_beginning(rows)):
         loss = _loss(model, rows, common)
         loss.backward()
-        found.append((float(loss), [value.grad.clone() for value in model.parameters() if value.grad is not None]))
+        found.append((loss.item(), [value.grad.clone() for value in model.parameters() if value.grad is not None]))
         model.zero_grad(set_to_none=True)
     (one, gradients), (other, shared) = found
     assert one == pytest.approx(other, rel=1e-5)
