@@ -49,7 +49,7 @@ def run() -> list[Figure]:
 def _serving(league: League) -> list[Figure]:
     serving, batch = ServingSettings(), EvaluationSettings().batch_tasks
     sampling = Sampling(serving.temperature, serving.top_p, serving.max_new_tokens, serving.max_model_length)
-    families = environments(EvaluationSettings().environments)
+    families = environments(DEMO.environments)
     tasks = [[family.task(FIRST_SEED + number) for number in range(TASKS)] for family in families]
     asked = [calls for family in tasks for calls in _calls(family, batch)]
     at_once = [calls for family in tasks for calls in _calls(family, serving.batch_size)]

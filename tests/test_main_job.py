@@ -27,7 +27,6 @@ from affine_dagster.tables import EPOCHS, FINGERPRINTS, PLAN, TASKS, WEIGHTS
 pytestmark = pytest.mark.models
 
 EPOCHS_RUN = range(3)
-ENVIRONMENTS = Settings().evaluation.environments
 RECEIPT = [
     "weights_digest", "loaded_weights_digest", "template_hash", "tokenizer_signature", "engine", "engine_version", "sampling_digest",
     "seed", "environment_version", "attempt", "completion",
@@ -206,7 +205,8 @@ def test_the_ui_has_the_standings_and_the_pareto_picture(demo: Demo) -> None:
 
 def test_each_family_s_majority_rate_is_published(demo: Demo) -> None:
     shown = _metadata(demo, "task_sets")
-    rates = {f"majority rate of {family.name} {family.version}": family.majority_rate for family in environments(ENVIRONMENTS)}
+    families = environments(demo.settings.evaluation.environments)
+    rates = {f"majority rate of {family.name} {family.version}": family.majority_rate for family in families}
     assert {name: shown[name] for name in rates} == rates
 
 

@@ -36,8 +36,10 @@ def main() -> None:
 def demo(home: Path, cache: Path | None) -> None:
     """Run the main job on the league's models: three epochs, through real Dagster runs."""
     from affine_dagster.cli.demo import run_demo
+    from affine_dagster.cli.sandbox import require_sandbox
     from affine_dagster.league.recipes import DEMO
 
+    require_sandbox()
     run_demo(home, cache or default_cache(), DEMO)
 
 
@@ -58,8 +60,10 @@ def demo_real(home: Path, cache: Path | None) -> None:
 @click.option("--block-seconds", default=1.0, show_default=True, help="seconds a block of the development chain")
 def dev(home: Path, cache: Path | None, port: int, block_seconds: float) -> None:
     """Open the Dagster UI and daemon on a development chain whose blocks pass."""
+    from affine_dagster.cli.sandbox import require_sandbox
     from affine_dagster.cli.serve import run_dev
 
+    require_sandbox()
     run_dev(home, cache or default_cache(), port=port, block_seconds=block_seconds)
 
 

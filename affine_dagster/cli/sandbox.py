@@ -13,7 +13,7 @@ from affine_dagster.environments.sandbox.pool import SandboxPool
 from affine_dagster.environments.sandbox.port import Limits, Outcome, Program, Raised, Returned
 from affine_dagster.reasons import AffineError
 
-__all__ = ["PROBES", "Probe", "check_sandbox"]
+__all__ = ["PROBES", "Probe", "check_sandbox", "require_sandbox"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ def check_sandbox(said: Callable[[str], None]) -> None:
         said(f"{'FAILED' if name in failed else 'held':<8}{name}")
     if failed:
         raise AffineError("sandbox_failed", f"this got through: {', '.join(failed)}")
+
+
+def require_sandbox() -> None:
+    """Raise ``sandbox_unavailable``, with what to install, where no sandbox starts: before minutes go into what would need one."""
+    SandboxPool(1).layers()
 
 
 def _program(body: str) -> Program:

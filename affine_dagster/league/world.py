@@ -80,6 +80,7 @@ batch_size = 256
 max_new_tokens = 24
 
 [evaluation]
+environments = ["number_sorting", "spell_backward", "chain_sum", "bit_count", "program_expressions"]
 batch_tasks = 100
 tasks_per_epoch = 1000
 assay_tasks = 1000
