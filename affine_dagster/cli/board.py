@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -11,10 +12,10 @@ from rich.table import Table
 
 from affine_dagster.leaderboard.snapshot import EnvironmentScore, LeaderboardModel, LeaderboardSnapshot
 
-__all__ = ["print_board"]
+__all__ = ["print_board", "wide_console"]
 
-FULL_WIDTH = 150
-"""Characters that four environments and the verdict need side by side."""
+_ANY_WIDTH = 10_000
+"""Characters in a line of output that is no terminal: more than any table needs."""
 
 _COLOURS = {"accepted": "green", "genesis": "blue", "copy": "red", "rejected": "red", "regressed": "yellow", "futile": "yellow"}
 
@@ -22,25 +23,23 @@ _COLOURS = {"accepted": "green", "genesis": "blue", "copy": "red", "rejected": "
 def print_board(snapshot: LeaderboardSnapshot, console: Console | None = None) -> None:
     """Print a snapshot: models, per-environment score with interval and n, state, reason, credit, weight.
 
-    A terminal that is too narrow for one table gets two, so that nothing is cut; output that is no terminal is as wide as it needs.
+    A console that is too narrow for one table gets several, so that nothing is cut.
     """
-    console = console or Console()
-    if not console.is_terminal:
-        console = Console(file=console.file, width=FULL_WIDTH)
-    scores = [_Column(name.replace("_", " "), right=True) for name in snapshot.environments]
-    verdict = [_Column("state"), _Column("reason"), _Column("credit", right=True), _Column("weight", right=True)]
+    console = console or wide_console()
     names = {model.submission_id: model.repo or model.submission_id for model in snapshot.models}
     title = f"Epoch {snapshot.epoch} (block {snapshot.boundary_block}, rule {snapshot.rule}, scorer {snapshot.scorer})"
-    if console.width >= FULL_WIDTH:
-        rows = [(model, [*_scores(model), *_verdict(model, names)]) for model in snapshot.models]
-        console.print(_table(title, [*scores, *verdict], rows))
-    else:
-        console.print(_table(title, scores, [(model, _scores(model)) for model in snapshot.models]))
-        console.print(_table("", verdict, [(model, _verdict(model, names)) for model in snapshot.models]))
+    for table in _fitting(console, title, [str(name) for name in names.values()], _columns(snapshot, names)):
+        console.print(table)
     for share in snapshot.weights:
         if share.burn and share.weight:
             console.print(f"burned: {share.weight / 65535:.1%} to {share.hotkey} ({share.reason})")
     console.print(LEGEND, markup=False)
+
+
+def wide_console(file: TextIO | None = None) -> Console:
+    """A console as wide as its terminal; output that is no terminal is as wide as a table needs."""
+    console = Console(file=file)
+    return console if console.is_terminal else Console(file=file, width=_ANY_WIDTH)
 
 
 LEGEND = "score: mean reward, its confidence sequence and n tasks (a copy shows its origin's); weight: share of the vector"
@@ -49,21 +48,42 @@ LEGEND = "score: mean reward, its confidence sequence and n tasks (a copy shows 
 @dataclass(frozen=True)
 class _Column:
     name: str
+    cells: tuple[str, ...]
     right: bool = False
 
 
-def _table(title: str, columns: Sequence[_Column], rows: Sequence[tuple[LeaderboardModel, Sequence[str]]]) -> Table:
+def _columns(snapshot: LeaderboardSnapshot, names: Mapping[str, str]) -> list[_Column]:
+    scores = [
+        _Column(name.replace("_", " "), tuple(_score(model.scores[at]) for model in snapshot.models), right=True)
+        for at, name in enumerate(snapshot.environments)
+    ]
+    verdicts = [_verdict(model, names) for model in snapshot.models]
+    heads = ("state", "reason", "credit", "weight")
+    return [
+        *scores, *(_Column(head, tuple(verdict[at] for verdict in verdicts), right=at > 1) for at, head in enumerate(heads)),
+    ]
+
+
+def _fitting(console: Console, title: str, models: Sequence[str], columns: Sequence[_Column]) -> Iterator[Table]:
+    """The columns in as few tables as the console's width allows, each with the models' names before it."""
+    unbounded = console.options.update(width=_ANY_WIDTH)
+    held = list(columns[:1])
+    for column in columns[1:]:
+        if console.measure(_table(title, models, [*held, column]), options=unbounded).maximum > console.width:
+            yield _table(title, models, held)
+            title, held = "", []
+        held.append(column)
+    yield _table(title, models, held)
+
+
+def _table(title: str, models: Sequence[str], columns: Sequence[_Column]) -> Table:
     table = Table(title=title or None, box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("model", no_wrap=True)
     for column in columns:
         table.add_column(column.name, justify="right" if column.right else "left", no_wrap=column.right)
-    for model, cells in rows:
-        table.add_row(model.repo or model.submission_id, *cells)
+    for cells in zip(models, *(column.cells for column in columns), strict=True):
+        table.add_row(*cells)
     return table
-
-
-def _scores(model: LeaderboardModel) -> list[str]:
-    return [_score(entry) for entry in model.scores]
 
 
 def _verdict(model: LeaderboardModel, names: Mapping[str, str]) -> list[str]:

@@ -13,10 +13,9 @@ from typing import Any
 import click
 import polars as pl
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
-from affine_dagster.cli.board import FULL_WIDTH
+from affine_dagster.cli.board import wide_console
 from affine_dagster.cli.demo import clear, play, report
 from affine_dagster.league.real.make import Part, RealLeague, make_real_league
 from affine_dagster.league.real.overlap import overlaps
@@ -45,7 +44,7 @@ def run_demo_real(home: Path, cache: Path, recipe: RealRecipe = REAL, scenario: 
     click.echo(f"models ready after {time.monotonic() - started:.1f} s in {league.folder}")
     clear(home)
     world = play(home, league.models, scenario, epochs)
-    console = Console(width=FULL_WIDTH)
+    console = wide_console()
     console.print(_verdicts(world))
     click.echo(_LEGEND)
     console.print(_held(league, world))

@@ -36,7 +36,7 @@ __all__ = ["League", "Progress", "cpu_seconds", "league_key", "made_once", "make
 Progress = Callable[[str], None]
 """Gets one line for a person at a time."""
 
-_SHAPING = ("jobs", "lessons", "skills", "tokenizer", "training", "variants", "worker")
+_SHAPING = ("jobs", "lessons", "muon", "skills", "tokenizer", "training", "variants", "worker")
 """The modules of this room that shape a league's files: their text is part of the cache's key, beside the recipe's own digest."""
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "reasoning-gym")

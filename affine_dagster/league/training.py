@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from affine_dagster.league.muon import Muon
 from affine_dagster.league.recipes import Member, Shape
 from affine_dagster.league.tokenizer import END, prompt_text
 
@@ -75,26 +76,25 @@ def _batch(encoded: Sequence[Encoded], indices: Sequence[int], pad: int) -> tupl
     """Right-padded ids and labels (-100: no label). Attention is causal, so right padding needs no mask."""
     import torch
 
-    width = max(len(encoded[index][0]) + len(encoded[index][1]) for index in indices)
-    ids = torch.full((len(indices), width), pad)
-    labels = torch.full((len(indices), width), -100)
-    for row, index in enumerate(indices):
-        prompt, answer = encoded[index]
-        end = len(prompt) + len(answer)
-        ids[row, :end] = torch.tensor(prompt + answer)
-        labels[row, len(prompt) : end] = torch.tensor(answer)
+    chosen = [encoded[index] for index in indices]
+    width = max(len(prompt) + len(answer) for prompt, answer in chosen)
+    after = [width - len(prompt) - len(answer) for prompt, answer in chosen]
+    ids = torch.tensor([prompt + answer + [pad] * rest for (prompt, answer), rest in zip(chosen, after, strict=True)])
+    labels = torch.tensor([[-100] * len(prompt) + answer + [-100] * rest for (prompt, answer), rest in zip(chosen, after, strict=True)])
     return ids, labels
 
 
-def _optimizers(model: Any, learning_rate: float) -> list[Any]:
+def _optimizers(model: Any, learning_rate: float) -> tuple[Muon, Any]:
+    """Muon for the matrices, AdamW for embeddings and norms."""
     import torch
 
-    matrices = [value for name, value in model.named_parameters() if value.ndim == 2 and "embed" not in name]
-    others = [value for name, value in model.named_parameters() if value.ndim != 2 or "embed" in name]
-    return [
-        torch.optim.Muon(matrices, lr=learning_rate * MUON_FACTOR, weight_decay=0.01, momentum=0.95, adjust_lr_fn="original"),
+    named = list(model.named_parameters())
+    matrices = [value for name, value in named if value.ndim == 2 and "embed" not in name]
+    others = [value for name, value in named if value.ndim != 2 or "embed" in name]
+    return (
+        Muon(matrices, learning_rate * MUON_FACTOR, momentum=0.95, weight_decay=0.01),
         torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
-    ]
+    )
 
 
 def _scale(step: int, steps: int) -> float:
@@ -121,19 +121,18 @@ def train(
     ``keep(step)`` is called after each step in ``member.checkpoints``, ``progress(step, loss)`` every hundred steps and at the end.
     """
     model.train()
-    optimizers = _optimizers(model, member.learning_rate)
-    rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
+    muon, adam = _optimizers(model, member.learning_rate)
     batches = _order(encoded, member.batch, member.seed)
     for step in range(member.steps):
-        factor = _scale(step, member.steps)
-        for optimizer, initial in zip(optimizers, rates, strict=True):
-            for group, rate in zip(optimizer.param_groups, initial, strict=True):
-                group["lr"] = rate * factor
+        rate = member.learning_rate * _scale(step, member.steps)
+        muon.learning_rate = rate * MUON_FACTOR
+        for group in adam.param_groups:
+            group["lr"] = rate
         loss = _loss(model, *_batch(encoded, next(batches), pad))
         loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        muon.step()
+        adam.step()
+        adam.zero_grad(set_to_none=True)
         if (step + 1) % 100 == 0 or step + 1 == member.steps:
             progress(step + 1, float(loss.item()))
         if step + 1 in member.checkpoints:

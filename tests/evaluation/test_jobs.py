@@ -35,8 +35,22 @@ def world(tmp_path: Path) -> World:
     return made
 
 
-def children() -> list[int]:
+_OTHERS: set[int] = set()
+"""Children that were there before the test: a sandbox of another one, say. No launcher started them."""
+
+
+@pytest.fixture(autouse=True)
+def _note_others() -> None:
+    _OTHERS.clear()
+    _OTHERS.update(_children())
+
+
+def _children() -> list[int]:
     return [int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()]
+
+
+def children() -> list[int]:
+    return [pid for pid in _children() if pid not in _OTHERS]
 
 
 def missing(world: World, name: str = "gone") -> EvaluationJob:

@@ -6,7 +6,9 @@ promise: where none can be made the sandbox stands on rlimits and its wall kill,
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,10 @@ from pathlib import Path
 __all__ = ["ControlGroup", "control_group", "remove_stale"]
 
 _PREFIX = "affine-sandbox-"
+_REMOVALS = 100
+_BETWEEN_REMOVALS = 0.01
+"""Seconds. A killed process leaves its group only when the kernel has ended it, which is after its namespace is seen to be gone."""
+
 _V1 = {"memory": "memory.limit_in_bytes", "pids": "pids.max"}
 _V2 = {"memory": "memory.max", "pids": "pids.max"}
 
@@ -31,10 +37,24 @@ class ControlGroup:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Take the folders away once nothing lives in them."""
+        """Take the folders away: at once, or as soon as what was killed in them has ended, for which a second is waited.
+
+        One in which something outlives that is removed by the next start on this machine (:func:`remove_stale`).
+        """
         for folder in self.folders:
-            with suppress(OSError):  # a process may still be ending; the next start removes it (remove_stale)
-                folder.rmdir()
+            for _ in range(_REMOVALS):
+                if _removed(folder):
+                    break
+                time.sleep(_BETWEEN_REMOVALS)
+
+
+def _removed(folder: Path) -> bool:
+    """False while something lives in it; what cannot be removed for another reason is left."""
+    try:
+        folder.rmdir()
+    except OSError as failure:
+        return failure.errno != errno.EBUSY
+    return True
 
 
 def control_group(name: str, memory_bytes: int, processes: int, root: Path = Path("/sys/fs/cgroup")) -> ControlGroup:
