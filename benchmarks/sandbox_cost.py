@@ -34,7 +34,7 @@ def run() -> list[Figure]:
     limits = Limits()
     calls = tuple((value, value * 7) for value in range(40))
     programs = [Program(f"def f(a, b):\n    return a + b + {number}", "f", calls) for number in range(BATCH)]
-    warm = Server(1)
+    warm = Server()
     beyond: list[float] = []
     for _ in range(BATCHES):
         began = time.perf_counter()
@@ -42,9 +42,9 @@ def run() -> list[Figure]:
         beyond.append((time.perf_counter() - began - own) / BATCH * 1000)
     warm.end()
     alone: list[float] = []
-    for number in range(ALONE):
+    for _ in range(ALONE):
         began = time.perf_counter()
-        server = Server(number + 2)
+        server = Server()
         own = server.run(programs[0], limits).cpu_seconds
         alone.append((time.perf_counter() - began - own) * 1000)
         server.end()

@@ -16,7 +16,9 @@ MAX_PROGRAM_CHARACTERS = 8000
 """Longer completions are no answer, whatever they hold."""
 
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
-_BEGINS = ("def ", "import ", "from ", "class ", "@", "async def ")
+_BEGINS = re.compile(
+    r"def |class |async def |@[\w.]+(?:\(.*\))? *(?:#|$)|import +[\w.]+ *(?:,|as |;|#|$)|from +[\w.]+ +import |[A-Za-z_]\w* = "
+)
 
 
 def program_text(completion: str, function: str = "f") -> str | None:
@@ -42,7 +44,7 @@ def _dedented(block: str) -> str:
 def _unfenced(text: str) -> str | None:
     kept: list[str] = []
     for line in text.split("\n"):
-        begins = line.startswith(_BEGINS) or re.match(r"[A-Za-z_]\w* = ", line) is not None
+        begins = _BEGINS.match(line) is not None
         if not kept and not (begins or line.lstrip().startswith("def ")):
             continue
         if kept and not (begins or line[:1] in (" ", "\t", "", ")", "]", "}", "#")):

@@ -11,13 +11,13 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from affine_dagster.environments.port import Grade, Task
 from affine_dagster.environments.programs.expressions import condition, expression, two_steps
 from affine_dagster.environments.programs.extraction import program_text
 from affine_dagster.environments.programs.inputs import argument_lists, draw
-from affine_dagster.environments.programs.judge import Examination, examine, verdict
+from affine_dagster.environments.programs.judge import Examination, examine, reference, varied, verdict
 from affine_dagster.environments.programs.pipelines import number_pipeline, word_pipeline
 from affine_dagster.environments.programs.specification import Builder, Specification
 from affine_dagster.environments.programs.structures import structure
@@ -40,9 +40,10 @@ LIMITS = Limits(cpu_seconds=1.0, wall_seconds=5.0)
 """For all hidden calls of a program together; a right one uses some milliseconds."""
 
 _CANDIDATES = 24
-"""Drawn for the examples of a prompt, which are the shorter ones among them."""
+"""Calls drawn with a specification, all of which are judged; the examples of a prompt are among the shorter ones."""
 
 _PANEL = 24
+_Key: TypeAlias = tuple[str, str, int, str]
 _UNJUDGED = Grade(0.0, detail="no program that defines f(…) was found in the answer")
 
 
@@ -68,26 +69,25 @@ class ProgramFamily:
 
     def task(self, seed: int) -> Task:
         """The task of a seed in [0, 2**64). Facts: ``level``, ``operation``. Raises ValueError for a seed outside the range."""
-        specification, shown = self._specified(seed)
+        specification, shown, _ = self._specified(seed)
         names = ", ".join(parameter.name for parameter in specification.parameters)
-        space: dict[str, Any] = {}
-        exec(compile(specification.source, "reference", "exec"), space)  # noqa: S102 - our own text
-        examples = [f"f({', '.join(map(repr, arguments))}) is {space['f'](*copy.deepcopy(arguments))!r}" for arguments in shown]
+        function = reference(specification.source)
+        examples = [f"f({', '.join(map(repr, arguments))}) is {function(*copy.deepcopy(arguments))!r}" for arguments in shown]
         prompt = f"Write a Python function f({names}) that returns {specification.words}. For example, {', '.join(examples)}."
         facts = {"level": str(specification.level), "operation": specification.operation}
         return Task(self.name, self.version, seed, prompt, specification.source, facts)
 
     def grade(self, task: Task, completion: str) -> Grade:
-        """Reward 1 if the program passes every hidden call and relation, else 0 with the reason in the detail."""
+        """Reward 1 if the program passes every call and relation, else 0 with the reason in the detail."""
         return self.grade_all([task], [completion])[0]
 
     def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
         """All programs in one batch; the same program for the same task runs once, and what was judged before not again."""
         pairs = list(zip(tasks, completions, strict=True))
-        found: dict[tuple[int, str], Grade] = {}
-        waiting: dict[tuple[int, str], tuple[Task, str, Examination, str]] = {}
+        found: dict[_Key, Grade] = {}
+        waiting: dict[_Key, tuple[Task, str, Examination, str]] = {}
         for task, completion in pairs:
-            key = (task.seed, completion)
+            key = _key(task, completion)
             if key in found or key in waiting:
                 continue
             known = self._known(task, completion)
@@ -96,21 +96,19 @@ class ProgramFamily:
             else:
                 waiting[key] = (task, completion, self.examination(task.seed), known)
         found.update(zip(waiting, self._judged(list(waiting.values())), strict=True))
-        return [found[task.seed, completion] for task, completion in pairs]
+        return [found[_key(task, completion)] for task, completion in pairs]
 
     def examination(self, seed: int) -> Examination:
-        """The hidden calls of a task."""
-        specification, shown = self._specified(seed)
-        return examine(specification, f"{self._label(seed)}|hidden", shown)
+        """The calls of a task."""
+        specification, _, drawn = self._specified(seed)
+        return examine(specification, f"{self._label(seed)}|hidden", drawn)
 
     def behaviour(self, task: Task) -> str:
         """A digest of what a right program does on a fixed panel of arguments: equal where the same program solves both tasks."""
-        specification, _ = self._specified(task.seed)
+        specification, _, _ = self._specified(task.seed)
         dice = random.Random(f"{self.name}|panel|{[parameter.kind for parameter in specification.parameters]}")  # noqa: S311
         panel = argument_lists(specification.parameters, dice, (5,), _PANEL)
-        space: dict[str, Any] = {}
-        exec(compile(specification.source, "reference", "exec"), space)  # noqa: S102 - our own text
-        results = [_tried(space["f"], arguments) for arguments in panel]
+        results = [_tried(reference(specification.source), arguments) for arguments in panel]
         return hashlib.blake2b(repr((specification.parameters, results)).encode(), digest_size=8).hexdigest()
 
     def _known(self, task: Task, completion: str) -> Grade | str:
@@ -137,14 +135,22 @@ class ProgramFamily:
             self.cache.put(task, completion, grades[-1])
         return grades
 
-    def _specified(self, seed: int) -> tuple[Specification, list[tuple[Any, ...]]]:
+    def _specified(self, seed: int) -> tuple[Specification, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """A specification, the arguments that are shown, and all that were drawn with it: of those not shown no constant solves all.
+
+        A level is drawn once, a specification of it as often as one is drawn that a constant solves.
+        """
         if not 0 <= seed < 2**64:
             raise ValueError(f"a task seed is in [0, 2**64), not {seed}")
         dice = random.Random(int.from_bytes(hashlib.blake2b(self._label(seed).encode(), digest_size=16).digest(), "big"))  # noqa: S311
-        specification = LEVELS[dice.choice(self.levels)](dice)
-        drawn = {repr(one): one for one in (self._example(specification, dice) for _ in range(_CANDIDATES))}
-        short = [drawn[text] for text in sorted(drawn, key=lambda text: (len(text), text))[: _CANDIDATES // 4]]
-        return specification, dice.sample(short, min(len(short), _SHOWN[specification.level]))
+        builder = LEVELS[dice.choice(self.levels)]
+        while True:
+            specification = builder(dice)
+            drawn = {repr(one): one for one in (self._example(specification, dice) for _ in range(_CANDIDATES))}
+            short = sorted(drawn, key=lambda text: (len(text), text))[: _CANDIDATES // 4]
+            shown = dice.sample(short, min(len(short), _SHOWN[specification.level]))
+            if varied(specification.source, [arguments for text, arguments in drawn.items() if text not in shown]):
+                return specification, [drawn[text] for text in shown], list(drawn.values())
 
     @staticmethod
     def _example(specification: Specification, dice: random.Random) -> tuple[Any, ...]:
@@ -154,6 +160,10 @@ class ProgramFamily:
         return f"affine_dagster.environments|{self.name}|{self.version}|{seed}"
 
 
+def _key(task: Task, completion: str) -> _Key:
+    return task.environment, task.version, task.seed, completion
+
+
 def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
     try:
         return function(*copy.deepcopy(arguments))
@@ -161,6 +171,6 @@ def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
         return type(error).__name__
 
 
-PROGRAM_EXPRESSIONS = ProgramFamily("program_expressions", (1, 2, 3), revision=1, majority_rate=0.037)
-PROGRAM_LOOPS = ProgramFamily("program_loops", (4, 5), revision=1, majority_rate=0.016)
-PROGRAM_STRUCTURES = ProgramFamily("program_structures", (6,), revision=1, majority_rate=0.037)
+PROGRAM_EXPRESSIONS = ProgramFamily("program_expressions", (1, 2, 3), revision=2, majority_rate=0.031)
+PROGRAM_LOOPS = ProgramFamily("program_loops", (4, 5), revision=2, majority_rate=0.013)
+PROGRAM_STRUCTURES = ProgramFamily("program_structures", (6,), revision=2, majority_rate=0.032)

@@ -108,6 +108,7 @@ _DRAWS: Mapping[Kind, _Draw] = {
     "tree": _tree, "intervals": _intervals, "grid": _grid, "postfix": _postfix, "edges": _edges_of_a_graph, "brackets": _brackets,
 }
 
+_FAR = (-1000, 1000)
 _EDGES: Mapping[Kind, Sequence[Any]] = {
     "integer": (0, 1, -1, 2, -7, 1000), "count": (0, 1, 2, 3, 5), "integers": ([], [0], [0, 0], [-5, 5, -5], [7, 6, 5, 4, 3, 2, 1]),
     "words": ([], ["a"], ["a", "a"], ["st", "ts", "STst"], [""]), "text": ("", "a"),
@@ -133,18 +134,23 @@ def edges(kind: Kind, constants: Sequence[int]) -> list[Any]:
     return [*_EDGES[kind], near] if kind == "integers" else list(_EDGES[kind])
 
 
-def argument_lists(parameters: Sequence[Parameter], dice: random.Random, constants: Sequence[int], count: int) -> list[tuple[Any, ...]]:
-    """Arguments for at least ``count`` calls, all different: every edge of every parameter, then random ones.
+def argument_lists(
+    parameters: Sequence[Parameter], dice: random.Random, constants: Sequence[int], count: int, begun: Sequence[tuple[Any, ...]] = ()
+) -> list[tuple[Any, ...]]:
+    """Arguments for at least ``count`` calls, all different, or for all that a count can be.
 
-    Where there are several parameters an edge comes twice, with others beside it: one of the two may not tell a near miss.
+    First those that were ``begun`` with, then every edge of every parameter, then random ones. Where there are several whole numbers an
+    edge comes with a random other, a very small, a very large and the same one: a program that is one off shows there or nowhere.
     """
-    found: dict[str, tuple[Any, ...]] = {}
-    repeats = 2 if len(parameters) > 1 else 1
+    found = {repr(list(arguments)): arguments for arguments in begun}
     for place, parameter in enumerate(parameters):
-        for edge in edges(parameter.kind, constants) * repeats:
-            arguments = [draw(other.kind, dice, constants) for other in parameters]
-            arguments[place] = edge
-            found[repr(arguments)] = tuple(arguments)
+        for edge in edges(parameter.kind, constants):
+            beside = [[draw(other.kind, dice, constants) for other in parameters]]
+            if len(parameters) > 1:  # whole numbers all of them
+                beside += [[other] * len(parameters) for other in (*_FAR, edge)]
+            for arguments in beside:
+                arguments[place] = edge
+                found[repr(arguments)] = tuple(arguments)
     for _ in range(20 * count):
         if len(found) >= count:
             break

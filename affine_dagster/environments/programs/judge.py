@@ -6,10 +6,12 @@ not go in: words of a specification, and sandboxes.
 
 from __future__ import annotations
 
+import builtins
 import copy
 import hashlib
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +21,19 @@ from affine_dagster.environments.programs.inputs import argument_lists
 from affine_dagster.environments.programs.specification import Specification
 from affine_dagster.environments.sandbox.port import Outcome, Program, Raised, Returned
 
-__all__ = ["HIDDEN_CALLS", "Examination", "examine", "same", "verdict"]
+__all__ = ["CALLS", "Examination", "examine", "reference", "same", "varied", "verdict"]
 
-HIDDEN_CALLS = 40
-"""At least so many calls with expected results; a near miss that differs on one input in ten slips through one time in seventy."""
+CALLS = 40
+"""At least so many calls with expected results; a near miss that differs on one input in ten slips through one time in seventy.
+Where the only argument is a count, there are no more than 26."""
+
+_DIFFERENT = 3
+"""Calls on which every constant is wrong, at least."""
+
+_ERRORS = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+) | {"NotPlain", "Unprintable"}
+"""Names of errors that may stand in a detail: any other is the program's own word, and could hold what it was asked."""
 
 _RELATED_CALLS = 6
 """Pairs of calls for each relation."""
@@ -30,7 +41,7 @@ _RELATED_CALLS = 6
 
 @dataclass(frozen=True)
 class Examination:
-    """The hidden calls of one task.
+    """The calls of one task: those that the prompt shows, and many more that are hidden.
 
     ``calls``: all arguments in the order in which they are made. ``expected``: the reference's results of the first of them. The calls
     after those come in pairs: ``related`` gives the relation's number in the specification for each pair.
@@ -46,36 +57,46 @@ class Examination:
         return Program(source, "f", self.calls)
 
 
-def examine(specification: Specification, label: str, shown: Sequence[tuple[Any, ...]] = ()) -> Examination:
-    """The examination of a specification, drawn from a label; none of its calls with expected results was ``shown``."""
+def varied(source: str, drawn: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether every constant is wrong on some of these calls: else knowing one would be as good as a program."""
+    results: Counter[str] = Counter()
+    for count, arguments in enumerate(drawn, 1):
+        results[repr(reference(source)(*copy.deepcopy(arguments)))] += 1
+        if count - max(results.values()) >= _DIFFERENT:
+            return True
+    return False
+
+
+def examine(specification: Specification, label: str, begun: Sequence[tuple[Any, ...]] = ()) -> Examination:
+    """The examination of a specification, drawn from a label. The arguments that it was ``begun`` with are among its calls."""
     dice = random.Random(_number(label))  # noqa: S311 - reproducible by design; the label holds the task's seed
-    drawn = argument_lists(specification.parameters, dice, specification.constants, HIDDEN_CALLS + len(shown))
-    known = {repr(arguments) for arguments in shown}
-    hidden = [arguments for arguments in drawn if repr(arguments) not in known]
-    dice.shuffle(hidden)
-    reference = _reference(specification.source)
-    expected = tuple(reference(*copy.deepcopy(arguments)) for arguments in hidden)
+    calls = argument_lists(specification.parameters, dice, specification.constants, CALLS, begun)
+    dice.shuffle(calls)
+    function = reference(specification.source)
+    expected = tuple(function(*copy.deepcopy(arguments)) for arguments in calls)
     pairs: list[tuple[Any, ...]] = []
     related: list[int] = []
     for number, relation in enumerate(specification.relations):
-        for arguments in hidden[:_RELATED_CALLS]:
+        for arguments in calls[:_RELATED_CALLS]:
             pairs += [arguments, relation.change(dice, copy.deepcopy(arguments))]
             related.append(number)
-    return Examination(specification, (*hidden, *pairs), expected, tuple(related))
+    return Examination(specification, (*calls, *pairs), expected, tuple(related))
 
 
 def verdict(examination: Examination, outcome: Outcome) -> tuple[bool, str]:
-    """Whether the program passes, and in one line why not. No hidden argument or result is in the line."""
+    """Whether the program passes, and in one line why not. No word of the program's own is in the line, nor what it was asked."""
     count = len(examination.expected)
+    if outcome.ending == "not_loaded":
+        return False, f"not_loaded: {_named(outcome.detail.partition(':')[0])}"
     if outcome.ending != "finished":
-        return False, f"{outcome.ending}: {outcome.detail}" if outcome.detail else f"{outcome.ending} after {len(outcome.results)} calls"
+        return False, f"{outcome.ending} after {len(outcome.results)} of {len(examination.calls)} calls"
     wrong = [
         result for result, expected in zip(outcome.results[:count], examination.expected, strict=True)
         if not (isinstance(result, Returned) and same(result.value, expected))
     ]
     if wrong:
         error = next((result.error for result in wrong if isinstance(result, Raised)), None)
-        return False, f"wrong on {len(wrong)} of {count} hidden calls" + (f", first error {error}" if error else "")
+        return False, f"wrong on {len(wrong)} of {count} calls" + (f", first error {_named(error)}" if error else "")
     broken = _broken(examination, outcome.results[count:])
     return (False, f"not so: {broken}") if broken else (True, "")
 
@@ -107,13 +128,17 @@ def _broken(examination: Examination, results: Sequence[Returned | Raised]) -> s
     return None
 
 
+def _named(error: str) -> str:
+    return error if error in _ERRORS else "an error of its own"
+
+
 def _number(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=16).digest(), "big")
 
 
 @lru_cache(maxsize=4096)
-def _reference(source: str) -> Any:
-    """The reference as a function. It is our own text, made by the builders of this room."""
+def reference(source: str) -> Any:
+    """A specification's reference as a function. It is our own text, made by the builders of this room."""
     space: dict[str, Any] = {}
     exec(compile(source, "reference", "exec"), space)  # noqa: S102 - never a completion: those run in the sandbox alone
     return space["f"]

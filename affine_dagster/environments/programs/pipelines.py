@@ -58,7 +58,7 @@ _GATHERED: Sequence[_Part] = (
     ("unique", "the sorted list of {items} without duplicates", "sorted(set({list}))"),
     ("tally", "a dictionary from each of {items} to how often it occurs", "{{x: {list}.count(x) for x in {list}}}"),
     ("first_places", "a dictionary from each of {items} to its first position among them", "{{x: {list}.index(x) for x in {list}}}"),
-    ("commonest", "the commonest of {items} (the smallest of those that are equally common), or None if there are none",
+    ("commonest", "the commonest of {items} (the smallest of those that are equally common) or None if there are none",
      "min({list}, key=lambda x: (-{list}.count(x), x), default=None)"),
 )
 _BY_WORD_ORDER = frozenset({"sorted", "unique", "commonest"})
@@ -102,7 +102,7 @@ def word_pipeline(dice: random.Random) -> Specification:
         return _of_rows(dice)
     chosen, spelled, gathered = dice.choice(_WORDS), dice.choice(_SPELLED), dice.choice(_GATHERED)
     k, q, c, d = dice.randint(2, 5), dice.randint(1, 3), dice.choice("aeorst"), dice.choice("aeorst")
-    items = spelled[1].format(items=chosen[1].format(k=k, c=c), k=q, c=d)
+    items = spelled[1].format(items=chosen[1].format(k=k, c=c), k=q, c=d).replace(" 1 letters", " letter")
     listed = f"[{spelled[2].format(k=q, c=d)} for x in words{chosen[2].format(k=k, c=c)}]"
     source = f"def f(words):\n    items = {listed}\n    return {gathered[2].format(list='items')}"
     relations = (_ORDER_IS_NOTHING,) if gathered[0] in _BY_WORD_ORDER else ()

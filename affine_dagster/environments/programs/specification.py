@@ -42,8 +42,9 @@ class Relation:
 class Specification:
     """One program to be written.
 
-    ``words``: what comes after "returns". ``operation``: the family of behaviour, for lessons and tables. ``source``: the reference, a
-    function ``f`` of the parameters. ``constants``: the numbers that stand in it, around which inputs are drawn.
+    ``words``: what comes after "returns". ``parameters``: one of any kind, or several whole numbers. ``operation``: the family of
+    behaviour, for lessons and tables. ``source``: the reference, a function ``f`` of the parameters. ``constants``: the numbers that
+    stand in it, around which inputs are drawn.
     """
 
     level: int

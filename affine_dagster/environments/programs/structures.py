@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from affine_dagster.environments.programs.specification import Builder, Parameter, Relation, Specification
@@ -167,4 +168,5 @@ _BUILDERS: Sequence[Builder] = (_recurrence, _nested_sum, _nested_flat, _tree, _
 
 def structure(dice: random.Random) -> Specification:
     """Level 6: one of the builders, with parameters of its own."""
-    return dice.choice(_BUILDERS)(dice)
+    built = dice.choice(_BUILDERS)(dice)
+    return replace(built, words=built.words.replace(" plus -", " minus "))

@@ -73,8 +73,9 @@ def _made(parents: dict[str, Path], files: dict[str, str], name: str, memory_byt
             folder.mkdir(exist_ok=True)
             (folder / files[kind]).write_text(str(limit))
         except OSError:  # no cgroup of this kind, or no right to make one: this layer is absent, and is listed as absent
-            with suppress(OSError):
-                folder.rmdir()
+            if folder not in folders:
+                with suppress(OSError):
+                    folder.rmdir()
             continue
         folders += [] if folder in folders else [folder]
         limited.append(kind)

@@ -54,6 +54,7 @@ class _Nowhere(io.TextIOBase):
 
 def main(requests: int, replies: int) -> None:
     """Serve until the other side closes. ``requests``, ``replies``: file descriptors."""
+    _unignore()
     for name in PRELOADED:
         __import__(name)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -66,6 +67,13 @@ def main(requests: int, replies: int) -> None:
         _serve(limits, config, libc, (requests, replies))
 
 
+def _unignore() -> None:
+    """Signals that the owner ignores are ignored here too, from the start: a program's world is the same whoever started it."""
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these two Python ignores everywhere
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _serve(limits: dict[str, Any], config: dict[str, Any], libc: ctypes.CDLL, own: tuple[int, int]) -> None:
     """Fork for the next program, watch it, and reply how it ended by our own measure, with the bytes that it wrote."""
     reading, writing = os.pipe()
@@ -75,9 +83,10 @@ def _serve(limits: dict[str, Any], config: dict[str, Any], libc: ctypes.CDLL, ow
             os.close(reading)
             request = _receive(own[0])
             _confine(limits, config, libc, writing, own)
+            _write(writing, b"confined\n")  # before the program's first word, so that it can neither take this back nor say it
         except BaseException as error:  # a wall that does not stand must never be passed by a program
             os.write(writing, f"{type(error).__name__}: {error}"[:_WORDS].encode())
-            os._exit(97)
+            os._exit(1)
         _program(request or {}, limits["output_bytes"], writing)
     os.close(writing)
     kept = bytearray(limits["output_bytes"] + 1)

@@ -43,8 +43,8 @@ class _Order:
 class SandboxPool:
     """Sandboxes that start when they are first needed. Safe under threads; not to be taken across a fork."""
 
-    def __init__(self, size: int | None = None, make: Callable[[int], Server] = Server) -> None:
-        """``size``: sandboxes at once, by default one a core that this process may use. ``make``: starts the server of a number."""
+    def __init__(self, size: int | None = None, make: Callable[[], Server] = Server) -> None:
+        """``size``: sandboxes at once, by default one a core that this process may use. ``make``: starts a server."""
         self._size = size or len(os.sched_getaffinity(0))
         self._make = make
         self._orders: queue.SimpleQueue[_Order | None] = queue.SimpleQueue()
@@ -70,7 +70,7 @@ class SandboxPool:
 
     def layers(self) -> Layers:
         """What stands between a program and this machine, found by starting a sandbox. Raises ``sandbox_unavailable``."""
-        server = self._make(0)
+        server = self._make()
         server.end()
         return server.layers
 
@@ -87,13 +87,13 @@ class SandboxPool:
         if not self._threads and orders:
             remove_stale()
         while len(self._threads) < min(self._size, max(orders, len(self._threads))):
-            thread = threading.Thread(target=self._hold, args=(len(self._threads) + 1,), name="sandbox", daemon=True)
+            thread = threading.Thread(target=self._hold, name="sandbox", daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _hold(self, number: int) -> None:
+    def _hold(self) -> None:
         """One sandbox's thread, from the first order to the close."""
-        held = _Held(number, self._make)
+        held = _Held(self._make)
         try:
             while (order := self._orders.get()) is not None:
                 try:
@@ -108,8 +108,7 @@ class SandboxPool:
 class _Held:
     """A sandbox that is replaced when it breaks."""
 
-    def __init__(self, number: int, make: Callable[[int], Server]) -> None:
-        self._number = number
+    def __init__(self, make: Callable[[], Server]) -> None:
         self._make = make
         self._server: Server | None = None
 
@@ -138,7 +137,7 @@ class _Held:
 
     def _started(self) -> Server:
         if self._server is None:
-            self._server = self._make(self._number)
+            self._server = self._make()
         return self._server
 
     def end(self) -> None:

@@ -1,10 +1,11 @@
 """The filter of system calls that a program runs under: an allow-list, as the classic BPF program that the kernel takes.
 
 Allowed is what the interpreter needs to compute and to read its own modules. Not among it: new processes and threads, other programs'
-processes, sockets, waiting on a clock, anything that makes or changes files, namespaces, keys, memory of others. A call that is not
-allowed fails with EPERM (``clone3`` with ENOSYS, so that libraries fall back to a call that fails properly). What must not go in: who
-installs it (``inside.py``). Sources: Linux ``Documentation/userspace-api/seccomp_filter.rst``; numbers from ``asm/unistd_64.h``
-and ``asm-generic/unistd.h``.
+processes, sockets, waiting (on a clock, or for a lock: in a process of one thread nobody would ever give it back), anything that makes
+or changes files, namespaces, keys, memory of others. A call that is not allowed fails with EPERM (``futex`` is allowed to wake, and
+one that would wait ends the program: the C library takes the refusal for a broken kernel; ``clone3`` with ENOSYS, so that libraries
+fall back to a call that fails properly). What must not go in: who installs it (``inside.py``). Sources: Linux
+``Documentation/userspace-api/seccomp_filter.rst``; numbers from ``asm/unistd_64.h`` and ``asm-generic/unistd.h``.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ ALLOWED = {"x86_64": _X86, "aarch64": _ARM}
 """The numbers of the allowed calls by machine, as ``os.uname().machine`` names it."""
 
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*: linux/audit.h
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF_LD|W|ABS, BPF_JMP|JEQ|K, BPF_JMP|JGE|K, BPF_RET|K
-_NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06  # BPF_LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, ALU|AND|K, RET|K
+_NUMBER, _ARCHITECTURE, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data; the low half of an argument: both are little-endian
+_FUTEX_COMMAND, _FUTEX_WAKES = 0x7F, (1, 3, 4, 5, 10)  # WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAKE_BITSET: linux/futex.h
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000  # SECCOMP_RET_*
 _EPERM, _ENOSYS, _CLONE3, _X32 = 1, 38, 435, 0x40000000
 
@@ -55,7 +57,10 @@ def filter_program(machine: str) -> bytes:
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
         (_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | _ENOSYS),
     ]
-    for number in sorted(ALLOWED[machine].values()):
+    futex = ALLOWED[machine]["futex"]
+    for number in sorted({*ALLOWED[machine].values()} - {futex}):
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
+    wakes = [step for command in _FUTEX_WAKES for step in ((_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ALLOW))]
+    steps += [(_EQUAL, 0, len(wakes) + 2, futex), (_LOAD, 0, 0, _SECOND_ARGUMENT), (_AND, 0, 0, _FUTEX_COMMAND), *wakes]
     steps.append((_RETURN, 0, 0, _ERRNO | _EPERM))
     return b"".join(struct.pack("<HBBI", *step) for step in steps)

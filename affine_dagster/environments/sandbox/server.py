@@ -6,6 +6,7 @@ What must not go in: how many there are and what is tried again (``pool.py``).
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -39,11 +40,17 @@ _REPLY_ROOM = 4096
 _FIRST_USER = 0x5AFE0000
 """User ids above all that a machine gives out; each server gets one of its own."""
 
+_USERS_A_PROCESS = 256
+_NUMBERS = itertools.count(1)
+"""Of the servers of this process, whichever pool they are in: two that live at once share no user and no control group."""
+
 _SPARE_MEMORY = 128 * 2**20
 MEMORY_BYTES = 2**30
 """Of a whole sandbox where there are control groups: its one program at a time, and the server."""
 
 _WORDS = 200
+_CONFINED = b"confined\n"
+"""What a fork says when its walls stand, before it loads a program."""
 
 _MEASURED: Mapping[str, Ending] = {"cpu_limit": "cpu_limit", "wall_limit": "wall_limit", "output_limit": "output_limit"}
 _OWN: Mapping[bytes, Ending] = {b"memory": "memory_limit", b"output": "output_limit"}
@@ -77,14 +84,16 @@ class Report:
 class Server:
     """A started sandbox. One program at a time; to be used and ended by the thread that made it (bubblewrap dies with that thread)."""
 
-    def __init__(self, number: int, *, bubblewrap: Path | None = None, own_user: bool | None = None, filtered: bool = True) -> None:
+    def __init__(self, *, bubblewrap: Path | None = None, own_user: bool | None = None, filtered: bool = True) -> None:
         """Start it and wait until it answers.
 
-        ``own_user``: None: where the caller is root. ``filtered`` False leaves the filter of system calls away, for the tests that show
-        what it is good for. Raises ``sandbox_unavailable`` with what to install or allow.
+        ``own_user``: None: where the caller is root and may become that user. ``filtered`` False leaves the filter of
+        system calls away, for the tests that show what it is good for. Raises ``sandbox_unavailable`` with what to install or allow.
         """
         path = bubblewrap or find_bubblewrap()
-        self._own_user = os.geteuid() == 0 if own_user is None else own_user
+        number = next(_NUMBERS)
+        user = _FIRST_USER + os.getpid() % 65536 * _USERS_A_PROCESS + number % _USERS_A_PROCESS
+        self._own_user = os.geteuid() == 0 and _is_mapped(user) if own_user is None else own_user
         entries = filter_program(os.uname().machine) if filtered else b""
         self._group = ControlGroup()
         reading, writing = os.pipe()
@@ -102,7 +111,6 @@ class Server:
         self._inner: int | None = None
         try:
             version = self._started(reading, str(number))
-            user = _FIRST_USER + os.getpid() % 65536 * 64 + number % 64
             self._send({"filter": entries.hex(), "uid": user if self._own_user else None})
         except BaseException:
             self.end()
@@ -122,9 +130,9 @@ class Server:
         ending, code, cpu, wall = (header.get(name) for name in ("ending", "code", "cpu", "wall"))
         if not isinstance(ending, str) or not isinstance(code, int) or not isinstance(cpu, float) or not isinstance(wall, float):
             raise BrokenError("a reply that the protocol does not know")
-        if code == 97 and ending == "closed":
+        if not body.startswith(_CONFINED) and ending not in _MEASURED:
             raise BrokenError(f"a program could not be confined: {body[:_WORDS].decode(errors='replace')}")
-        return Report(_outcome(ending, code, body, len(calls)), cpu, wall)
+        return Report(_outcome(ending, code, body.removeprefix(_CONFINED), len(calls)), cpu, wall)
 
     def end(self) -> None:
         """Kill it with all that is in it, and wait for it. Safe to call again."""
@@ -220,6 +228,12 @@ def _child(reading: int, deadline: float) -> int:
         return int(json.loads(told)["child-pid"])
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenError("it does not tell which process it started, as bwrap does from version 0.5 on") from error
+
+
+def _is_mapped(user: int) -> bool:
+    """Whether this user namespace has that user: the root of a rootless container has a few thousand."""
+    ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    return any(first <= user < first + count for first, _, count in ranges)
 
 
 def _length(head: bytes, most: int) -> int:

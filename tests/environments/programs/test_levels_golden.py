@@ -1,6 +1,6 @@
 """Golden tasks of every level: what a seed gives is pinned, and programs written by hand from the prompt are judged in the real sandbox.
 
-The goldens stand in ``golden_programs.toml``. ``TASKS`` pins all tasks and hidden calls of the first seeds, level by level, so that a part
+The goldens stand in ``golden_programs.toml``. ``TASKS`` pins all tasks and calls of the first seeds, level by level, so that a part
 that no golden uses is noticed too. What must not go in: programs that another program made (see ``test_program_judging.py``).
 """
 
@@ -21,7 +21,7 @@ from affine_dagster.environments.registry import environment
 from affine_dagster.environments.sandbox.pool import default_sandbox
 from affine_dagster.environments.sandbox.port import Program, Returned
 
-VERSION = "1-py3.11"
+VERSION = "2-py3.11"
 CHANGED = (
     "what was pinned for this seed has changed, and the ledger's old rewards were earned on the old tasks. If the change is meant: raise "
     "`revision` of the family in affine_dagster/environments/programs/family.py, which makes a new version of the environment, and pin anew"
@@ -60,10 +60,14 @@ every_level = pytest.mark.parametrize("level", sorted(LEVELS))
 
 SEEDS = 300
 TASKS = {
-    1: "ebce690b1795cf21", 2: "ebd811d0961e71f5", 3: "8fd35a403812ea03",
-    4: "9a32210a197a76d6", 5: "b190a5154eba7e04", 6: "af873104859b04de",
+    1: "04356ab9fd37ccf6",  # pragma: allowlist secret
+    2: "c5590d6dded399d9",  # pragma: allowlist secret
+    3: "3482ccb57e5e7a2e",  # pragma: allowlist secret
+    4: "ccfdcc0a35840366",  # pragma: allowlist secret
+    5: "f17cb92c86c556d2",  # pragma: allowlist secret
+    6: "15efffd345f5682c",  # pragma: allowlist secret
 }
-"""A digest, by level, over prompts, references and hidden calls of the seeds 0 to 299 of the three families."""
+"""A digest, by level, over prompts, references and calls of the seeds 0 to 299 of the three families."""
 
 _FAMILIES = (PROGRAM_EXPRESSIONS, PROGRAM_LOOPS, PROGRAM_STRUCTURES)
 
@@ -105,7 +109,7 @@ def test_the_shown_examples_are_the_pinned_ones(golden: Golden) -> None:
 
 
 @every_level
-def test_the_tasks_and_hidden_calls_of_a_level_are_the_pinned_ones(digests: dict[int, str], level: int) -> None:
+def test_the_tasks_and_calls_of_a_level_are_the_pinned_ones(digests: dict[int, str], level: int) -> None:
     assert digests[level] == TASKS[level], CHANGED
 
 

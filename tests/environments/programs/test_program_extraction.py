@@ -30,6 +30,8 @@ TAKEN = {
     "with a comment": f"import math\n# adds\n{BODY}",
     "with a blank line inside": "def f(a, b):\n    c = a\n\n    return c + b",
     "with a closing bracket at the margin": "def f(a, b):\n    return sum([\n        a, b,\n])\n\nDone.",
+    "prose that begins like an import": f"from the words it follows that\nimport is not needed:\n@all see\n{BODY}",
+    "with two imports": f"import math, re\nfrom collections import Counter\n{BODY}",
     "a named lambda": "```python\nf = lambda a, b: a + b\n```",
 }
 

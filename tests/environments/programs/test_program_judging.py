@@ -38,6 +38,16 @@ def test_every_reference_passes_its_own_examination(level: int) -> None:
 
 
 @every_level
+def test_of_the_calls_that_are_not_shown_every_constant_is_wrong_on_three(level: int) -> None:
+    for task in drawn(level, 400):
+        examination = FAMILY[level].examination(task.seed)
+        shown = {repr(arguments) for arguments, _ in _examples(task)}
+        judged = zip(examination.calls, examination.expected, strict=False)
+        results = Counter(repr(result) for arguments, result in judged if repr(list(arguments)) not in shown)
+        assert results.total() - results.most_common(1)[0][1] >= 3, task.prompt
+
+
+@every_level
 def test_constants_pass_nowhere(level: int) -> None:
     tasks = drawn(level)
     for value in ("0", "1", "-1", "[]", "{}", "None", "''", "True"):
@@ -67,15 +77,22 @@ def _examples(task: Task) -> list[tuple[list[object], object]]:
 
 
 @every_level
-def test_the_shown_examples_are_true_and_none_is_hidden(level: int) -> None:
+def test_the_shown_examples_are_true_and_are_judged(level: int) -> None:
     for task in drawn(level):
-        space: dict[str, object] = {}
-        exec(compile(task.answer, "test", "exec"), space)  # noqa: S102
         examination = FAMILY[level].examination(task.seed)
-        hidden = {repr(list(call)) for call in examination.calls[: len(examination.expected)]}
+        judged = {repr(list(call)): result for call, result in zip(examination.calls, examination.expected, strict=False)}
         for arguments, result in _examples(task):
-            assert space["f"](*arguments) == result  # type: ignore[operator]
-            assert repr(arguments) not in hidden
+            assert same(result, judged[repr(arguments)])
+
+
+@every_level
+def test_a_program_that_is_wrong_on_a_shown_example_alone_fails(level: int) -> None:
+    tasks = drawn(level)
+    completions = []
+    for task in tasks:
+        arguments, _ = _examples(task)[0]
+        completions.append(f"{task.answer}\n\nright = f\n\ndef f(*a):\n    return 'wrong' if list(a) == {arguments!r} else right(*a)")
+    assert {grade.reward for grade in FAMILY[level].grade_all(tasks, completions)} == {0.0}
 
 
 _SWAPS: dict[type, Sequence[type]] = {
@@ -189,7 +206,24 @@ def test_a_detail_gives_no_hidden_argument_and_no_result() -> None:
     task = a_sum()
     examination = FAMILY[1].examination(task.seed)
     detail = FAMILY[1].grade(task, "def f(a, b):\n    raise ValueError(a)").detail
-    assert detail == f"wrong on {len(examination.expected)} of {len(examination.expected)} hidden calls, first error ValueError"
+    assert detail == f"wrong on {len(examination.expected)} of {len(examination.expected)} calls, first error ValueError"
+
+
+TELLERS = {
+    "the name of an error": "def f(a, b):\n    raise type(f'told{a}', (Exception,), {})()",
+    "an error's message while loading": "raise ValueError('told')\ndef f(a, b): pass",
+    "a name while loading": "raise type('told', (Exception,), {})()\ndef f(a, b): pass",
+    "the callers' arguments": "import sys\nraise NameError(f\"told {sys._getframe(2).f_locals['request']['calls']}\")\ndef f(a, b): pass",
+    "a builtin's name, to the eye": "class ValueError(Exception):\n    __name__ = 'told'\ndef f(a, b):\n    raise ValueError('told')",
+}
+
+
+@pytest.mark.parametrize("way", sorted(TELLERS))
+def test_a_detail_holds_no_word_of_the_programs_own(way: str) -> None:
+    grade = FAMILY[1].grade(a_sum(), TELLERS[way])
+    assert grade.reward == 0.0
+    assert "told" not in grade.detail
+    assert "[" not in grade.detail
 
 
 def test_a_relation_refuses_what_the_expected_results_let_through() -> None:
@@ -241,6 +275,12 @@ def test_the_same_program_for_the_same_task_runs_once() -> None:
 def test_another_familys_task_is_no_task_to_grade() -> None:
     grade = FAMILY[2].grade(a_sum(), a_sum().answer)
     assert (grade.reward, grade.reason) == (None, "grader_failed")
+
+
+def test_two_tasks_of_one_seed_and_completion_are_two() -> None:
+    task = a_sum()
+    grades = FAMILY[1].grade_all([task, replace(task, version="0-py3.11")], [task.answer] * 2)
+    assert [grade.reason for grade in grades] == [None, "grader_failed"]
 
 
 @every_level

@@ -30,7 +30,7 @@ eval "echo '{\\"child-pid\\": '$$'}' >&$2"
 
 
 def refusal(bwrap: Path) -> AffineError:
-    pool = SandboxPool(1, lambda number: Server(number, bubblewrap=bwrap))
+    pool = SandboxPool(1, lambda: Server(bubblewrap=bwrap))
     try:
         with pytest.raises(AffineError) as caught:
             pool.run([HONEST], Limits())
@@ -102,7 +102,7 @@ def test_a_filter_is_one_the_kernel_can_take(machine: str) -> None:
 
 
 def test_a_server_that_dies_or_lies_in_the_middle_is_broken() -> None:
-    server = Server(50)
+    server = Server()
     try:
         server._process.kill()
         with pytest.raises(BrokenError):

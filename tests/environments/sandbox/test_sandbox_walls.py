@@ -14,7 +14,7 @@ from affine_dagster.environments.sandbox.server import Server
 
 @pytest.fixture(scope="module")
 def unfiltered() -> Iterator[SandboxPool]:
-    made = SandboxPool(1, lambda number: Server(number, filtered=False))
+    made = SandboxPool(1, lambda: Server(filtered=False))
     yield made
     made.close()
 
@@ -48,7 +48,7 @@ def test_without_the_filter_the_server_and_the_network_are_out_of_reach_too(unfi
 
 
 def test_a_user_namespace_is_the_wall_where_the_caller_is_not_root() -> None:
-    pool = SandboxPool(1, lambda number: Server(number, own_user=False))
+    pool = SandboxPool(1, lambda: Server(own_user=False))
     try:
         assert not pool.layers().own_user
         outcomes = pool.run([program("return 7"), program("import os\nos.fork()"), program("import os\nos.kill(-1, 9)")], Limits())
