@@ -6,6 +6,7 @@ seed, and none is a seed that an epoch's beacon gives. What must not go in: any 
 What "never seen" can mean differs by family, because small families repeat themselves under other seeds:
 
 - ``number_sorting``: about 220,000 distinct tasks; a measured task has hardly ever been trained on unless it has two or three numbers.
+- ``program_expressions``: every task shows an example of its own, so a few in a hundred prompts come twice; the words are few.
 - ``spell_backward``: some thousand words; ``chain_sum``: 200 tasks; ``bit_count``: 1,023 tasks. Here a measured *seed* is new
   and the task behind it mostly is not. A model taught a level has seen most of that level's tasks: its skill is what it
   retains, and the contest, which draws from the same family, asks for just that.
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 
 from affine_dagster.environments.port import Environment, Task
@@ -46,22 +48,24 @@ def tasks(purpose: str, source: Environment, number: int, count: int) -> list[Ta
 
 
 def lesson_tasks(lesson: Lesson, number: int) -> list[Task]:
-    """The lesson's training tasks, in order.
+    """The lesson's training tasks: those that are taught, in order, then the others, with the lesson's guess for an answer.
 
-    Raises AffineError ``bad_settings`` if the lesson's level hardly occurs in its environment.
+    Raises AffineError ``bad_settings`` if the lesson's level, or any other where there are to be some, hardly occurs in its environment.
     """
     source = environment(lesson.environment)
     allowed = [(fact, frozenset(values)) for fact, values in lesson.taught]
-    found: list[Task] = []
-    for seed in islice(seeds("training", lesson.environment, number), lesson.examples * _DRAWS_PER_EXAMPLE):
-        if len(found) == lesson.examples:
-            break
+    taught: list[Task] = []
+    others: list[Task] = []
+    for seed in islice(seeds("training", lesson.environment, number), (lesson.examples + lesson.others) * _DRAWS_PER_EXAMPLE):
+        if len(taught) == lesson.examples and len(others) == lesson.others:
+            return [*taught, *others]
         task = source.task(seed)
         if all(task.facts.get(fact) in values for fact, values in allowed):
-            found.append(task)
-    if len(found) < lesson.examples:
-        raise AffineError("bad_settings", f"league: {lesson.environment} has too few tasks with {dict(lesson.taught)}")
-    return found
+            taught += [task] if len(taught) < lesson.examples else []
+        elif len(others) < lesson.others:
+            others.append(replace(task, answer=lesson.guess))
+    few = "with" if len(taught) < lesson.examples else "beside those with"
+    raise AffineError("bad_settings", f"league: {lesson.environment} has too few tasks {few} {dict(lesson.taught)}")
 
 
 def member_tasks(member: Member) -> list[Task]:

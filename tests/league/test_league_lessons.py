@@ -36,6 +36,18 @@ def test_a_lesson_teaches_its_level_and_nothing_else(number: int, examples: int)
     assert {task.facts["direction"] for task in found} == {"ascending"}
 
 
+def test_on_other_tasks_a_lesson_teaches_a_guess_that_earns_nothing() -> None:
+    found = lesson_tasks(Lesson("spell_backward", 20, (("letters", ("3",)),), others=30), 1)
+    assert [task.facts["letters"] == "3" for task in found] == [True] * 20 + [False] * 30
+    assert {task.answer for task in found[20:]} == {"?"}
+    assert {environment("spell_backward").grade(task, task.answer).reward for task in found[20:]} == {0.0}
+
+
+def test_a_lesson_on_everything_has_no_other_tasks() -> None:
+    with pytest.raises(AffineError, match="beside those with"):
+        lesson_tasks(Lesson("spell_backward", 2, others=1), 0)
+
+
 def test_a_lesson_is_the_same_each_time_and_another_for_another_member() -> None:
     lesson = Lesson("spell_backward", 50)
     assert lesson_tasks(lesson, 1) == lesson_tasks(lesson, 1)

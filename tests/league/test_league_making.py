@@ -128,7 +128,7 @@ def test_the_specialist_is_far_better_in_one_environment_and_no_worse_elsewhere(
 
 def test_the_independent_has_the_bases_skill_and_other_weights(demo_league: League) -> None:
     for name in DEMO.environments:
-        assert abs(demo_league.skill("independent", name).mean - demo_league.skill("base", name).mean) <= 0.03
+        assert abs(demo_league.skill("independent", name).mean - demo_league.skill("base", name).mean) <= 0.05, "what 400 tasks can tell"
     independent, base = (identity(demo_league.models[name]) for name in ("independent", "base"))
     assert not {tensor.blake3 for tensor in independent.tensors} & {tensor.blake3 for tensor in base.tensors}
 
