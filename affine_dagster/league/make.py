@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 from affine_dagster.environments.registry import environment
 from affine_dagster.league.jobs import Job, Schedule, plan
@@ -42,6 +43,7 @@ _SHAPING = ("jobs", "lessons", "muon", "skills", "tokenizer", "training", "varia
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "reasoning-gym")
 
 _MANIFEST = "league.json"
+_LOG = "workers.log"
 
 
 @dataclass(frozen=True)
@@ -145,8 +147,7 @@ def _make(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
     }
     for left in ("skills", "seen", "candidates", "tokenizer"):
         shutil.rmtree(work / left, ignore_errors=True)
-    for log in work.glob("worker-*.log"):
-        log.unlink()
+    (work / _LOG).unlink()
     (work / _MANIFEST).write_text(json.dumps(manifest, indent=1))
     progress(f"league {recipe.name}: {manifest['cpu_seconds']} CPU-seconds, {manifest['wall_seconds']} s")
 
@@ -158,6 +159,14 @@ def _skills(work: Path, recipe: LeagueRecipe) -> list[dict[str, object]]:
     for copy in recipe.copies:
         found += [{**skill, "model": copy.name} for skill in measured[copy.name if copy.kind == "noisy" else copy.of]]
     return found
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """The near ends of a worker's pipes: a line a job, and lines of what it did."""
+
+    orders: IO[str]
+    answers: IO[str]
 
 
 def cpu_seconds() -> float:
@@ -174,9 +183,8 @@ def _run_jobs(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
         with tell:
             progress(text)
 
-    workers = [_start(work, number) for number in range(recipe.processes)]
-    threads = [threading.Thread(target=_attend, args=(worker, schedule, say, work / f"worker-{number}.log"), daemon=True)
-               for number, worker in enumerate(workers)]
+    starter, workers = _start(work, recipe.processes)
+    threads = [threading.Thread(target=_attend, args=(worker, schedule, say, work / _LOG), daemon=True) for worker in workers]
     try:
         for thread in threads:
             thread.start()
@@ -184,8 +192,10 @@ def _run_jobs(work: Path, recipe: LeagueRecipe, progress: Progress) -> None:
             thread.join()
     finally:
         for worker in workers:
-            worker.kill()
-            worker.communicate()
+            worker.orders.close()  # which ends a worker, also in the middle of a job
+        starter.wait()
+        for worker in workers:
+            worker.answers.close()
     schedule.raise_failure()
 
 
@@ -199,16 +209,28 @@ def worker_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | chosen
 
 
-def _start(work: Path, number: int) -> subprocess.Popen[str]:
-    """A worker on one thread. It may write bytecode: compiling torch and transformers anew costs seven seconds each time."""
-    with (work / f"worker-{number}.log").open("w") as log:
-        return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-W", "ignore", "-m", "affine_dagster.league.worker", str(work)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=worker_environment(),
+def _start(work: Path, count: int) -> tuple[subprocess.Popen[bytes], list[_Worker]]:
+    """Workers on one thread each, forked by one process that has loaded what they all use.
+
+    It may write bytecode: compiling torch and transformers anew costs seven seconds each time.
+    """
+    orders, answers = [os.pipe() for _ in range(count)], [os.pipe() for _ in range(count)]
+    inner = [(reading, writing) for (reading, _), (_, writing) in zip(orders, answers, strict=True)]
+    with (work / _LOG).open("w") as log:
+        starter = subprocess.Popen(  # noqa: S603 - our own module
+            [
+                sys.executable, "-W", "ignore", "-m", "affine_dagster.league.worker", str(work),
+                *(f"{reading}:{writing}" for reading, writing in inner),
+            ],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=worker_environment(), pass_fds=[end for ends in inner for end in ends],
         )
+    for end in (end for ends in inner for end in ends):
+        os.close(end)
+    outer = [(writing, reading) for (_, writing), (reading, _) in zip(orders, answers, strict=True)]
+    return starter, [_Worker(os.fdopen(writing, "w"), os.fdopen(reading)) for writing, reading in outer]
 
 
-def _attend(worker: subprocess.Popen[str], schedule: Schedule, say: Progress, log: Path) -> None:
+def _attend(worker: _Worker, schedule: Schedule, say: Progress, log: Path) -> None:
     """Give a worker one job after another until there is none."""
     try:
         while (job := schedule.take()) is not None:
@@ -219,16 +241,14 @@ def _attend(worker: subprocess.Popen[str], schedule: Schedule, say: Progress, lo
         schedule.fail(failure)
 
 
-def _done(worker: subprocess.Popen[str], job: Job, say: Progress) -> bool:
+def _done(worker: _Worker, job: Job, say: Progress) -> bool:
     """Have one job done; False if the worker ends over it."""
-    if worker.stdin is None or worker.stdout is None:
-        raise ValueError("a worker is started with pipes")
     try:
-        worker.stdin.write(json.dumps({"kind": job.kind, "name": job.name}) + "\n")
-        worker.stdin.flush()
+        worker.orders.write(json.dumps({"kind": job.kind, "name": job.name}) + "\n")
+        worker.orders.flush()
     except BrokenPipeError:
         return False
-    for line in worker.stdout:
+    for line in worker.answers:
         answer = json.loads(line)
         if "done" in answer:
             return True

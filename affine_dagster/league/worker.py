@@ -1,9 +1,10 @@
-"""One of the processes that make a league: takes jobs as lines of JSON on its input, says what it did on its output.
+"""The processes that make a league: each takes jobs as lines of JSON on its input, and says what it did on its output.
 
-    python -m affine_dagster.league.worker FOLDER
+    python -m affine_dagster.league.worker FOLDER INPUT:OUTPUT ...
 
-``FOLDER`` holds ``recipe.json``; results appear in it under their final names only when whole. The process ends when its input
-ends, also in the middle of a job: when the maker is killed, nobody goes on writing. What must not go in: the order of jobs.
+``FOLDER`` holds ``recipe.json``; results appear in it under their final names only when whole. One process loads the libraries, and forks
+a worker for each pair of file descriptors. A worker ends when its input ends, also in the middle of a job: when the maker is killed,
+nobody goes on writing. What must not go in: the order of jobs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import queue
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from affine_dagster.environments.port import Task
 from affine_dagster.environments.registry import environment
@@ -175,14 +176,10 @@ def _lines(source: TextIO) -> queue.SimpleQueue[str]:
     return lines
 
 
-def main(folder: Path) -> None:
-    """Serve jobs until the input ends. Torch uses one thread."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    sys.stdout = sys.stderr  # what libraries print is not an answer
-    lines = _lines(sys.stdin)
-    import torch
-
-    torch.set_num_threads(1)
+def _serve(folder: Path, reading: int, writing: int) -> NoReturn:
+    """Do jobs until the input ends."""
+    answers = os.fdopen(writing, "w", buffering=1)
+    lines = _lines(os.fdopen(reading))
     recipe = recipe_from_json((folder / "recipe.json").read_text())
     worker = Worker(folder, recipe, lambda text: print(json.dumps({"said": text}), file=answers))
     while True:
@@ -191,5 +188,22 @@ def main(folder: Path) -> None:
         print(json.dumps({"done": True}), file=answers)
 
 
+def main(folder: Path, pairs: Sequence[tuple[int, int]]) -> None:
+    """Load what all workers use, fork them, and wait for them. Torch uses one thread, and has none yet where a process is forked."""
+    import torch
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: F401 - for the workers
+
+    torch.set_num_threads(1)
+    for own in pairs:
+        if os.fork() == 0:
+            for end in (end for pair in pairs if pair != own for end in pair):
+                os.close(end)
+            _serve(folder, *own)
+    for end in (end for pair in pairs for end in pair):
+        os.close(end)
+    for _ in pairs:
+        os.wait()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), [(int(reading), int(writing)) for reading, _, writing in (pair.partition(":") for pair in sys.argv[2:])])
