@@ -68,9 +68,12 @@ def main(requests: int, replies: int) -> None:
 
 
 def _unignore() -> None:
-    """Signals that the owner ignores are ignored here too, from the start: a program's world is the same whoever started it."""
+    """What the owner ignores is ignored here too, from the start: a program's world is the same whoever started it.
+
+    By default, process 1 is deaf to signals from its own namespace; so Python's handler of SIGINT goes too.
+    """
     for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these two Python ignores everywhere
-        if signal.getsignal(number) == signal.SIG_IGN:
+        if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
             signal.signal(number, signal.SIG_DFL)
 
 

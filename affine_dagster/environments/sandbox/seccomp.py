@@ -1,9 +1,9 @@
 """The filter of system calls that a program runs under: an allow-list, as the classic BPF program that the kernel takes.
 
 Allowed is what the interpreter needs to compute and to read its own modules. Not among it: new processes and threads, other programs'
-processes, sockets, waiting (on a clock, or for a lock: in a process of one thread nobody would ever give it back), anything that makes
-or changes files, namespaces, keys, memory of others. A call that is not allowed fails with EPERM (``futex`` is allowed to wake, and
-one that would wait ends the program: the C library takes the refusal for a broken kernel; ``clone3`` with ENOSYS, so that libraries
+processes, sockets, waiting (on a clock, or for a lock: in a process of one thread nobody would ever give it back), signals, locks of
+files, anything that makes or changes files, namespaces, keys, memory of others. A call that is not allowed fails with EPERM (a ``futex``
+that would wait ends the program: the C library takes the refusal for a broken kernel; ``clone3`` fails with ENOSYS, so that libraries
 fall back to a call that fails properly). What must not go in: who installs it (``inside.py``). Sources: Linux
 ``Documentation/userspace-api/seccomp_filter.rst``; numbers from ``asm/unistd_64.h`` and ``asm-generic/unistd.h``.
 """
@@ -43,7 +43,12 @@ ALLOWED = {"x86_64": _X86, "aarch64": _ARM}
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*: linux/audit.h
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06  # BPF_LD|W|ABS, JMP|JEQ|K, JMP|JGE|K, ALU|AND|K, RET|K
 _NUMBER, _ARCHITECTURE, _SECOND_ARGUMENT = 0, 4, 24  # offsets in struct seccomp_data; the low half of an argument: both are little-endian
-_FUTEX_COMMAND, _FUTEX_WAKES = 0x7F, (1, 3, 4, 5, 10)  # WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAKE_BITSET: linux/futex.h
+_COMMANDS = {
+    "futex": (0x7F, (1, 3, 4, 5, 10)),  # FUTEX_WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAKE_BITSET: linux/futex.h
+    "fcntl": (0xFFFFFFFF, (0, 1, 2, 3, 1030)),  # F_DUPFD, GETFD, SETFD, GETFL, DUPFD_CLOEXEC: linux/fcntl.h
+}
+"""Of these calls the second argument, under a mask, must be one of those. What else there is waits (for a lock of a file, or of memory),
+tells another sandbox something (locks again), or sends signals to any process."""
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000  # SECCOMP_RET_*
 _EPERM, _ENOSYS, _CLONE3, _X32 = 1, 38, 435, 0x40000000
 
@@ -57,10 +62,14 @@ def filter_program(machine: str) -> bytes:
         (_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL),
         (_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | _ENOSYS),
     ]
-    futex = ALLOWED[machine]["futex"]
-    for number in sorted({*ALLOWED[machine].values()} - {futex}):
+    allowed = ALLOWED[machine]
+    for number in sorted(number for name, number in allowed.items() if name not in _COMMANDS):
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ALLOW)]
-    wakes = [step for command in _FUTEX_WAKES for step in ((_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ALLOW))]
-    steps += [(_EQUAL, 0, len(wakes) + 2, futex), (_LOAD, 0, 0, _SECOND_ARGUMENT), (_AND, 0, 0, _FUTEX_COMMAND), *wakes]
-    steps.append((_RETURN, 0, 0, _ERRNO | _EPERM))
+    refused = (_RETURN, 0, 0, _ERRNO | _EPERM)
+    for name, (mask, commands) in _COMMANDS.items():
+        known = [step for command in commands for step in ((_EQUAL, 0, 1, command), (_RETURN, 0, 0, _ALLOW))]
+        steps += [
+            (_EQUAL, 0, len(known) + 3, allowed[name]), (_LOAD, 0, 0, _SECOND_ARGUMENT), (_AND, 0, 0, mask), *known, refused
+        ]
+    steps.append(refused)
     return b"".join(struct.pack("<HBBI", *step) for step in steps)

@@ -6,6 +6,7 @@ that would make an object of a name that the other side chose (no pickle, no mar
 
 from __future__ import annotations
 
+import collections
 import json
 import re
 
@@ -17,6 +18,9 @@ __all__ = ["MAX_DEPTH", "NotPlainError", "TooLargeError", "decode", "encode"]
 
 MAX_DEPTH = 40
 """Lists in lists that still cross."""
+
+_DICTIONARIES = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+"""A program that counts returns a Counter: the standard library's own kinds of dictionary cross as dictionaries."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -36,7 +40,7 @@ def encode(value: object, limit: int) -> str:
     """The value as JSON text of at most ``limit`` characters, ASCII. Raises NotPlainError, TooLargeError.
 
     None, bool, str and int stand for themselves; a list is a list; ``{"f": hex}`` a float, ``{"t": [...]}`` a tuple,
-    ``{"d": [[key, value], ...]}`` a dictionary in its order, ``{"s": hex}`` a text with surrogates, which JSON would join to pairs.
+    ``{"d": [[key, value], ...]}`` a dictionary in its order (also one of ``collections``), ``{"s": hex}`` a text with surrogates, which JSON would join to pairs.
     """
     budget = [limit]
     text = json.dumps(_plain(value, MAX_DEPTH, budget), ensure_ascii=True, separators=(",", ":"))
@@ -72,10 +76,10 @@ def _container(value: object, depth: int, budget: list[int]) -> object:
         return [_plain(item, depth - 1, budget) for item in value]
     if type(value) is tuple:
         return {"t": [_plain(item, depth - 1, budget) for item in value]}
-    if type(value) is dict:
-        if not all(type(key) in (str, int) for key in value):
+    if type(value) in _DICTIONARIES:
+        if not all(type(key) in (str, int) for key in value):  # type: ignore[attr-defined]
             raise NotPlainError("a dictionary whose keys are neither text nor whole numbers")
-        return {"d": [[_plain(key, 1, budget), _plain(item, depth - 1, budget)] for key, item in value.items()]}
+        return {"d": [[_plain(key, 1, budget), _plain(item, depth - 1, budget)] for key, item in dict.items(value)]}  # type: ignore[arg-type]
     raise NotPlainError("neither None nor exactly bool, int, float, str, list, tuple or dict")
 
 

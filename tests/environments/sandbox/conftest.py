@@ -1,4 +1,4 @@
-"""One sandbox for this folder's tests: an attack must leave it whole for the next."""
+"""One sandbox of each kind for this folder's tests: an attack must leave it whole for the next."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from affine_dagster.environments.sandbox.pool import SandboxPool
+from affine_dagster.environments.sandbox.server import Server
 
 
-@pytest.fixture(scope="session")
-def pool() -> Iterator[SandboxPool]:
-    made = SandboxPool(1)
+@pytest.fixture(scope="session", params=[None, False], ids=["as it comes", "user namespace"])
+def pool(request: pytest.FixtureRequest) -> Iterator[SandboxPool]:
+    """As the caller gets it (for root, a user of its own), and as a caller who is not root gets it."""
+    made = SandboxPool(1, lambda: Server(own_user=request.param))
     yield made
     made.close()

@@ -35,8 +35,27 @@ WAITS = {
     "for a signal": "import signal\nsignal.pause()",
     "for a descriptor": "import select\nselect.select([0], [], [], 600)",
     "stopped": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
+    "for its own lock of the result pipe":
+        "import fcntl, struct\nlock = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)\nfor number in range(3, 32):\n    try:\n"
+        "        fcntl.fcntl(number, 37, lock)\n        fcntl.fcntl(number, fcntl.F_SETLKW, lock)\n    except OSError: pass",
+    "for a lock of a file": "import fcntl, json\nwith open(json.__file__) as file:\n    fcntl.lockf(file, fcntl.LOCK_SH)\n    fcntl.flock(file, fcntl.LOCK_EX)",
+    "stopped by its own pipe":
+        "import fcntl, os, signal\nfor number in range(3, 32):\n    try:\n        fcntl.fcntl(number, fcntl.F_SETOWN, os.getpid())\n"
+        "        fcntl.fcntl(number, 10, int(signal.SIGSTOP))\n        fcntl.fcntl(number, fcntl.F_SETFL, os.O_ASYNC | os.O_WRONLY)\n"
+        "        os.write(number, b'v')\n    except OSError: pass",
+    "with a signal for the server":
+        "import fcntl, os, signal\nfor number in range(3, 32):\n    try:\n        fcntl.fcntl(number, fcntl.F_SETOWN, 1)\n"
+        "        fcntl.fcntl(number, 10, int(signal.SIGINT))\n        fcntl.fcntl(number, fcntl.F_SETFL, os.O_ASYNC | os.O_WRONLY)\n"
+        "        os.write(number, b'v')\n    except OSError: pass",
     "on a pipe of its own": "import os\nr, w = os.pipe()\nos.read(r, 1)",
 }
+
+
+@pytest.mark.parametrize("command", ["F_SETLK", "F_SETLKW", "F_GETLK", "F_SETOWN", "F_SETFL", "F_SETLEASE", "F_NOTIFY", "F_SETPIPE_SZ"])
+def test_of_a_descriptor_only_its_flags_can_be_asked_for(pool: SandboxPool, command: str) -> None:
+    """Locks wait and are seen by other sandboxes, leases stop the machine's own readers, owners get signals."""
+    outcome = attacked(pool, program(f"import fcntl, json\nwith open(json.__file__) as file:\n    fcntl.fcntl(file, fcntl.{command}, 0)"))
+    assert refused(outcome, "PermissionError")
 
 
 @pytest.mark.parametrize("way", sorted(WAITS))
