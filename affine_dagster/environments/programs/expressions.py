@@ -61,11 +61,19 @@ def condition(dice: random.Random) -> Specification:
     """Level 3: one expression or another, by a comparison with a constant."""
     first, words, code, constants, _ = _two(dice)
     second, others, other, more, _ = _two(dice)
+    while _same(code, other):
+        second, others, other, more, _ = _two(dice)
     limit, name = dice.randint(0, 9), dice.choice("ab")
     comparison, sign = dice.choice([("greater than", ">"), ("less than", "<")])
     text = f"{words} if {name} is {comparison} {limit}, and otherwise {others}"
     written = f"{code} if {name} {sign} {limit} else {other}"
     return _specification(3, f"{first}_or_{second}", text, written, (*constants, *more, limit), False)
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two expressions have the same values: if they differ at all, then here."""
+    first, second = (eval(f"lambda a, b: {code}") for code in (one, other))  # noqa: S307 - our own text
+    return all(first(a, b) == second(a, b) for a in range(-12, 13, 4) for b in range(-11, 13, 3))
 
 
 def _specification(level: int, name: str, words: str, code: str, constants: tuple[int, ...], symmetric: bool) -> Specification:

@@ -1,7 +1,7 @@
 """Which part of a completion is the program.
 
 Accepted are: the first fenced block that defines the function (an unclosed last fence runs to the end); else, without fences, the text from
-the first line that begins a definition or an import, up to the first line that does neither and is not indented. Not accepted: a bare
+the first line that begins a definition or an import, up to the first line that is no code and not indented. Not accepted: a bare
 expression, a bare ``return``, a lambda without a name: the prompt asks for a function. Linear in the text, which is bounded first. What
 must not go in: whether the program is right.
 """
@@ -19,6 +19,8 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _BEGINS = re.compile(
     r"def |class |async def |@[\w.]+(?:\(.*\))? *(?:#|$)|import +[\w.]+ *(?:,|as |;|#|$)|from +[\w.]+ +import |[A-Za-z_]\w* = "
 )
+_GOES_ON = re.compile(r"[A-Za-z_][\w.]*(?:\(.*\) *$|(?:: *[\w.\[\], ]+)? *=[^=])")
+"""A call, or an assignment however it is written: code if code stands before it, and else as likely prose."""
 
 
 def program_text(completion: str, function: str = "f") -> str | None:
@@ -47,7 +49,7 @@ def _unfenced(text: str) -> str | None:
         begins = _BEGINS.match(line) is not None
         if not kept and not (begins or line.lstrip().startswith("def ")):
             continue
-        if kept and not (begins or line[:1] in (" ", "\t", "", ")", "]", "}", "#")):
+        if kept and not (begins or line[:1] in (" ", "\t", "", ")", "]", "}", "#") or _GOES_ON.match(line)):
             break
         kept.append(line if kept else line.lstrip())
     return "\n".join(kept) + "\n" if kept else None

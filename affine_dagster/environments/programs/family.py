@@ -42,6 +42,7 @@ LIMITS = Limits(cpu_seconds=1.0, wall_seconds=5.0)
 _CANDIDATES = 24
 """Calls drawn with a specification, all of which are judged; the examples of a prompt are among the shorter ones."""
 
+_SHOWN_TRIES = 8
 _PANEL = 24
 _Key: TypeAlias = tuple[str, str, int, str]
 _UNJUDGED = Grade(0.0, detail="no program that defines f(…) was found in the answer")
@@ -138,7 +139,7 @@ class ProgramFamily:
     def _specified(self, seed: int) -> tuple[Specification, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """A specification, the arguments that are shown, and all that were drawn with it: of those not shown no constant solves all.
 
-        A level is drawn once, a specification of it as often as one is drawn that a constant solves.
+        A level is drawn once, a specification of it again for as long as a constant solves it or its examples say nothing.
         """
         if not 0 <= seed < 2**64:
             raise ValueError(f"a task seed is in [0, 2**64), not {seed}")
@@ -147,10 +148,23 @@ class ProgramFamily:
         while True:
             specification = builder(dice)
             drawn = {repr(one): one for one in (self._example(specification, dice) for _ in range(_CANDIDATES))}
-            short = sorted(drawn, key=lambda text: (len(text), text))[: _CANDIDATES // 4]
-            shown = dice.sample(short, min(len(short), _SHOWN[specification.level]))
-            if varied(specification.source, [arguments for text, arguments in drawn.items() if text not in shown]):
+            shown = self._shown(specification, drawn, dice)
+            if shown and varied(specification.source, [arguments for text, arguments in drawn.items() if text not in shown]):
                 return specification, [drawn[text] for text in shown], list(drawn.values())
+
+    @staticmethod
+    def _shown(specification: Specification, drawn: Mapping[str, tuple[Any, ...]], dice: random.Random) -> list[str]:
+        """Some of the calls, short ones if possible, that say something: not all with one result or with none; else no calls."""
+        results = {text: reference(specification.source)(*copy.deepcopy(arguments)) for text, arguments in drawn.items()}
+        count = _SHOWN[specification.level]
+        by_length = sorted(drawn, key=lambda text: (len(text), text))
+        for pool in (by_length[: _CANDIDATES // 4], by_length):
+            for _ in range(_SHOWN_TRIES):
+                shown = dice.sample(pool, min(len(pool), count))
+                different = {repr(results[text]) for text in shown}
+                if any(results[text] for text in shown) and len(different) >= min(count, 2):
+                    return shown
+        return []
 
     @staticmethod
     def _example(specification: Specification, dice: random.Random) -> tuple[Any, ...]:
@@ -171,6 +185,6 @@ def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
         return type(error).__name__
 
 
-PROGRAM_EXPRESSIONS = ProgramFamily("program_expressions", (1, 2, 3), revision=2, majority_rate=0.031)
-PROGRAM_LOOPS = ProgramFamily("program_loops", (4, 5), revision=2, majority_rate=0.013)
-PROGRAM_STRUCTURES = ProgramFamily("program_structures", (6,), revision=2, majority_rate=0.032)
+PROGRAM_EXPRESSIONS = ProgramFamily("program_expressions", (1, 2, 3), revision=3, majority_rate=0.030)
+PROGRAM_LOOPS = ProgramFamily("program_loops", (4, 5), revision=3, majority_rate=0.014)
+PROGRAM_STRUCTURES = ProgramFamily("program_structures", (6,), revision=3, majority_rate=0.032)

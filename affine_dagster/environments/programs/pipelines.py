@@ -14,18 +14,20 @@ from affine_dagster.environments.programs.specification import Parameter, Relati
 __all__ = ["number_pipeline", "word_pipeline"]
 
 _Part = tuple[str, str, str]
-"""Name, words, code. In the code ``x`` is the item, ``{k}`` a constant."""
+"""Name, words, code. In the code ``x`` is the item, ``{k}`` a constant, ``{z}`` zero. What is made of items is said before them, and what
+becomes of each without a comma: so it is clear that the items are chosen first, changed then, and put together last."""
 
 _NUMBERS: Sequence[_Part] = (
     ("all", "all numbers", ""), ("even", "the even numbers", " if x % 2 == 0"), ("odd", "the odd numbers", " if x % 2 == 1"),
-    ("positive", "the numbers above zero", " if x > 0"), ("negative", "the numbers below zero", " if x < 0"),
+    ("positive", "the numbers above zero", " if x > {z}"), ("negative", "the numbers below zero", " if x < {z}"),
     ("above", "the numbers greater than {k}", " if x > {k}"), ("below", "the numbers less than {k}", " if x < {k}"),
     ("multiples", "the multiples of {k}", " if x % {k} == 0"), ("not_multiples", "the numbers that are not multiples of {k}", " if x % {k} != 0"),
 )
 _CHANGED: Sequence[_Part] = (
     ("same", "{items}", "x"), ("squares", "the squares of {items}", "x * x"), ("doubles", "the doubles of {items}", "2 * x"),
     ("absolute", "the absolute values of {items}", "abs(x)"), ("opposites", "the opposites of {items}", "-x"),
-    ("shifted", "{items}, each plus {k}", "x + {k}"), ("scaled", "{items}, each times {k}", "x * {k}"),
+    ("shifted", "the results of adding {k} to each of {items}", "x + {k}"),
+    ("scaled", "the results of multiplying each of {items} by {k}", "x * {k}"),
     ("remainders", "the remainders of {items} modulo {k}", "x % {k}"),
 )
 _MADE: Sequence[_Part] = (
@@ -33,8 +35,9 @@ _MADE: Sequence[_Part] = (
     ("largest", "the largest of {items}, or 0 if there are none", "max({list}, default=0)"),
     ("smallest", "the smallest of {items}, or 0 if there are none", "min({list}, default=0)"),
     ("list", "the list of {items}", "{list}"), ("sorted", "the sorted list of {items}", "sorted({list})"),
-    ("descending", "the list of {items} from the largest to the smallest", "sorted({list}, reverse=True)"),
-    ("reversed", "the list of {items} in reverse order", "{list}[::-1]"), ("unique", "the sorted list of {items} without duplicates", "sorted(set({list}))"),
+    ("descending", "the list, from the largest to the smallest, of {items}", "sorted({list}, reverse=True)"),
+    ("reversed", "the list, in reverse order, of {items}", "{list}[::-1]"),
+    ("unique", "the sorted list, each value only once, of {items}", "sorted(set({list}))"),
     ("spread", "the difference between the largest and the smallest of {items}, or 0 if there are none", "max({list}, default=0) - min({list}, default=0)"),
     ("prefix", "the list of running totals of {items}", "[sum({list}[:i + 1]) for i in range(len({list}))]"),
     ("rises", "how often in {items} one is less than the one after it", "sum(p < q for p, q in zip({list}, {list}[1:]))"),
@@ -48,17 +51,19 @@ _WORDS: Sequence[_Part] = (
     ("without", "the words without '{c}'", " if '{c}' not in x"),
 )
 _SPELLED: Sequence[_Part] = (
-    ("same", "{items}", "x"), ("backward", "{items}, each spelled backward", "x[::-1]"), ("upper", "{items} in capital letters", "x.upper()"),
-    ("lengths", "the lengths of {items}", "len(x)"), ("initials", "the first {k} letters of {items}", "x[:{k}]"),
-    ("endings", "the last {k} letters of {items}", "x[-{k}:]"), ("letters", "{items}, each with its letters in alphabetical order", "''.join(sorted(x))"),
+    ("same", "{items}", "x"), ("backward", "the results of spelling each of {items} backward", "x[::-1]"),
+    ("upper", "the results of writing each of {items} in capital letters", "x.upper()"), ("lengths", "the lengths of {items}", "len(x)"),
+    ("initials", "the results of cutting each of {items} down to its first {k} letters", "x[:{k}]"),
+    ("endings", "the results of cutting each of {items} down to its last {k} letters", "x[-{k}:]"),
+    ("letters", "the results of putting the letters of each of {items} in alphabetical order", "''.join(sorted(x))"),
     ("counted", "the numbers of times that '{c}' stands in each of {items}", "x.count('{c}')"),
 )
 _GATHERED: Sequence[_Part] = (
     ("list", "the list of {items}", "{list}"), ("sorted", "the sorted list of {items}", "sorted({list})"),
-    ("unique", "the sorted list of {items} without duplicates", "sorted(set({list}))"),
-    ("tally", "a dictionary from each of {items} to how often it occurs", "{{x: {list}.count(x) for x in {list}}}"),
+    ("unique", "the sorted list, each only once, of {items}", "sorted(set({list}))"),
+    ("tally", "a dictionary from each of {items} to how often it is among them", "{{x: {list}.count(x) for x in {list}}}"),
     ("first_places", "a dictionary from each of {items} to its first position among them", "{{x: {list}.index(x) for x in {list}}}"),
-    ("commonest", "the commonest of {items} (the smallest of those that are equally common) or None if there are none",
+    ("commonest", "the commonest (of equally common ones the smallest, or None if there are none) of {items}",
      "min({list}, key=lambda x: (-{list}.count(x), x), default=None)"),
 )
 _BY_WORD_ORDER = frozenset({"sorted", "unique", "commonest"})
@@ -88,8 +93,8 @@ def number_pipeline(dice: random.Random) -> Specification:
     chosen, changed, made = dice.choice(_NUMBERS), dice.choice(_CHANGED), dice.choice(_MADE)
     k, q = dice.randint(2, 9), dice.randint(2, 9)
     items = changed[1].format(items=chosen[1].format(k=k), k=q)
-    listed = f"[{changed[2].format(k=q)} for x in numbers{chosen[2].format(k=k)}]"
-    constants = tuple(number for part, number in ((chosen, k), (changed, q)) if "{k}" in part[2])
+    listed = f"[{changed[2].format(k=q)} for x in numbers{chosen[2].format(k=k, z=0)}]"
+    constants = tuple(number for part, mark, number in ((chosen, "{k}", k), (chosen, "{z}", 0), (changed, "{k}", q)) if mark in part[2])
     source = f"def f(numbers):\n    items = {listed}\n    return {made[2].format(list='items')}"
     relations = (_ORDER_IS_NOTHING,) if made[0] in _IN_ANY_ORDER else ()
     name = f"{made[0]}_of_{changed[0]}_of_{chosen[0]}"

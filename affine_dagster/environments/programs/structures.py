@@ -41,7 +41,10 @@ def _nested_sum(dice: random.Random) -> Specification:
 
 def _nested_flat(dice: random.Random) -> Specification:
     k = dice.randint(1, 3)
-    words = f"all numbers of a list that may hold lists in lists, in one list from left to right, lists more than {k} deep inside left out"
+    words = (
+        "all numbers of a list that may hold lists in lists, in one list from left to right, but not those in a list that lies in more "
+        f"than {k} others"
+    )
     source = (
         "def f(nested):\n    def flat(items, depth):\n        found = []\n        for x in items:\n            if not isinstance(x, list):\n"
         f"                found.append(x)\n            elif depth < {k}:\n                found += flat(x, depth + 1)\n        return found\n"
@@ -80,7 +83,9 @@ _ANY_ORDER = Relation("the order of the items does not matter", _shuffled)
 
 def _intervals(dice: random.Random) -> Specification:
     gap, longest = dice.randint(0, 3), dice.choice(["merged", "len(merged)", "sum(end - start for start, end in merged)"])
-    what = {"merged": "the sorted list of merged intervals", "len(merged)": "the number of merged intervals"}.get(longest, "the length that they cover together")
+    what = {
+        "merged": "the sorted list of merged intervals", "len(merged)": "the number of merged intervals",
+    }.get(longest, "the sum of end minus start over the merged intervals")
     words = f"{what} when the intervals [start, end] of a list are merged wherever the next starts at most {gap} after the end of one before it"
     source = (
         "def f(intervals):\n    merged = []\n    for start, end in sorted(intervals):\n"
@@ -141,7 +146,7 @@ def _ways(dice: random.Random) -> Specification:
     coins = sorted(dice.sample(range(1, 10), 3))
     ordered = dice.random() < 0.5
     words = (
-        f"in how many ways n can be written as a sum of the numbers {coins[0]}, {coins[1]} and {coins[2]}, each used any number of times, "
+        f"in how many ways n can be written as a sum of the numbers {coins[0]}, {coins[1]} and {coins[2]}, each used any number of times (0 in one way), "
         + ("where another order is another way" if ordered else "where the order does not matter")
     )
     body = (

@@ -39,8 +39,9 @@ class TooLargeError(ValueError):
 def encode(value: object, limit: int) -> str:
     """The value as JSON text of at most ``limit`` characters, ASCII. Raises NotPlainError, TooLargeError.
 
-    None, bool, str and int stand for themselves; a list is a list; ``{"f": hex}`` a float, ``{"t": [...]}`` a tuple,
-    ``{"d": [[key, value], ...]}`` a dictionary in its order (also one of ``collections``), ``{"s": hex}`` a text with surrogates, which JSON would join to pairs.
+    None, bool, str and int stand for themselves; a list is a list; ``{"f": hex}`` a float, ``{"t": [...]}`` a tuple, ``{"d": [[key,
+    value], ...]}`` a dictionary in its order (also one of ``collections``), ``{"s": hex}`` a text with surrogates, which JSON would
+    join to pairs.
     """
     budget = [limit]
     text = json.dumps(_plain(value, MAX_DEPTH, budget), ensure_ascii=True, separators=(",", ":"))

@@ -21,7 +21,7 @@ from affine_dagster.environments.registry import environment
 from affine_dagster.environments.sandbox.pool import default_sandbox
 from affine_dagster.environments.sandbox.port import Program, Returned
 
-VERSION = "2-py3.11"
+VERSION = "3-py3.11"
 CHANGED = (
     "what was pinned for this seed has changed, and the ledger's old rewards were earned on the old tasks. If the change is meant: raise "
     "`revision` of the family in affine_dagster/environments/programs/family.py, which makes a new version of the environment, and pin anew"
@@ -60,12 +60,12 @@ every_level = pytest.mark.parametrize("level", sorted(LEVELS))
 
 SEEDS = 300
 TASKS = {
-    1: "04356ab9fd37ccf6",  # pragma: allowlist secret
-    2: "c5590d6dded399d9",  # pragma: allowlist secret
-    3: "3482ccb57e5e7a2e",  # pragma: allowlist secret
-    4: "ccfdcc0a35840366",  # pragma: allowlist secret
-    5: "f17cb92c86c556d2",  # pragma: allowlist secret
-    6: "15efffd345f5682c",  # pragma: allowlist secret
+    1: "84d70f56aa5f1c7f",  # pragma: allowlist secret
+    2: "337257f0636e5b91",  # pragma: allowlist secret
+    3: "614feade1241b8dc",  # pragma: allowlist secret
+    4: "a5ced39b75f0bc7f",  # pragma: allowlist secret
+    5: "2bba58837caa66e7",  # pragma: allowlist secret
+    6: "5f0f4d95b461b9c5",  # pragma: allowlist secret
 }
 """A digest, by level, over prompts, references and calls of the seeds 0 to 299 of the three families."""
 

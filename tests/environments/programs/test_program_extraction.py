@@ -32,6 +32,8 @@ TAKEN = {
     "with a closing bracket at the margin": "def f(a, b):\n    return sum([\n        a, b,\n])\n\nDone.",
     "prose that begins like an import": f"from the words it follows that\nimport is not needed:\n@all see\n{BODY}",
     "with two imports": f"import math, re\nfrom collections import Counter\n{BODY}",
+    "with a call after an import": f"import sys\nsys.setrecursionlimit(10**4)\n{BODY}",
+    "with assignments as they come": f"import math\nK=3\nMEMO: dict[int, int] = {{}}\n{BODY}",
     "a named lambda": "```python\nf = lambda a, b: a + b\n```",
 }
 

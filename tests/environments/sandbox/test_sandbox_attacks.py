@@ -38,7 +38,8 @@ WAITS = {
     "for its own lock of the result pipe":
         "import fcntl, struct\nlock = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)\nfor number in range(3, 32):\n    try:\n"
         "        fcntl.fcntl(number, 37, lock)\n        fcntl.fcntl(number, fcntl.F_SETLKW, lock)\n    except OSError: pass",
-    "for a lock of a file": "import fcntl, json\nwith open(json.__file__) as file:\n    fcntl.lockf(file, fcntl.LOCK_SH)\n    fcntl.flock(file, fcntl.LOCK_EX)",
+    "for a lock of a file":
+        "import fcntl, json\nwith open(json.__file__) as file:\n    fcntl.lockf(file, fcntl.LOCK_SH)\n    fcntl.flock(file, fcntl.LOCK_EX)",
     "stopped by its own pipe":
         "import fcntl, os, signal\nfor number in range(3, 32):\n    try:\n        fcntl.fcntl(number, fcntl.F_SETOWN, os.getpid())\n"
         "        fcntl.fcntl(number, 10, int(signal.SIGSTOP))\n        fcntl.fcntl(number, fcntl.F_SETFL, os.O_ASYNC | os.O_WRONLY)\n"

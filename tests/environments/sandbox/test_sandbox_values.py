@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -49,6 +51,12 @@ class Lying(int):
         return True
 
     __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize("kind", [Counter, OrderedDict, lambda items: defaultdict(int, items)])
+def test_the_standard_librarys_dictionaries_cross_as_dictionaries(kind: Callable[[dict[str, int]], object]) -> None:
+    found = decode(encode(kind({"b": 2, "a": 1}), ROOM))
+    assert (type(found), list(found.items())) == (dict, [("b", 2), ("a", 1)])  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("value", [Lying(3), {1, 2}, object(), b"bytes", {(1, 2): 3}, {None: 1}, lambda: 1, 1j, range(3)])
