@@ -77,10 +77,10 @@ def _container(value: object, depth: int, budget: list[int]) -> object:
         return [_plain(item, depth - 1, budget) for item in value]
     if type(value) is tuple:
         return {"t": [_plain(item, depth - 1, budget) for item in value]}
-    if type(value) in _DICTIONARIES:
-        if not all(type(key) in (str, int) for key in value):  # type: ignore[attr-defined]
+    if isinstance(value, dict) and type(value) in _DICTIONARIES:
+        if not all(type(key) in (str, int) for key in value):
             raise NotPlainError("a dictionary whose keys are neither text nor whole numbers")
-        return {"d": [[_plain(key, 1, budget), _plain(item, depth - 1, budget)] for key, item in dict.items(value)]}  # type: ignore[arg-type]
+        return {"d": [[_plain(key, 1, budget), _plain(item, depth - 1, budget)] for key, item in value.items()]}
     raise NotPlainError("neither None nor exactly bool, int, float, str, list, tuple or dict")
 
 
