@@ -58,14 +58,17 @@ def lesson_tasks(lesson: Lesson, number: int) -> list[Task]:
     others: list[Task] = []
     for seed in islice(seeds("training", lesson.environment, number), (lesson.examples + lesson.others) * _DRAWS_PER_EXAMPLE):
         if len(taught) == lesson.examples and len(others) == lesson.others:
-            return [*taught, *others]
+            break
         task = source.task(seed)
-        if all(task.facts.get(fact) in values for fact, values in allowed):
-            taught += [task] if len(taught) < lesson.examples else []
-        elif len(others) < lesson.others:
+        fits = all(task.facts.get(fact) in values for fact, values in allowed)
+        if fits and len(taught) < lesson.examples:
+            taught.append(task)
+        elif not fits and len(others) < lesson.others:
             others.append(replace(task, answer=lesson.guess))
-    few = "with" if len(taught) < lesson.examples else "beside those with"
-    raise AffineError("bad_settings", f"league: {lesson.environment} has too few tasks {few} {dict(lesson.taught)}")
+    for found, wanted, which in ((taught, lesson.examples, "with"), (others, lesson.others, "beside those with")):
+        if len(found) < wanted:
+            raise AffineError("bad_settings", f"league: {lesson.environment} has too few tasks {which} {dict(lesson.taught)}")
+    return [*taught, *others]
 
 
 def member_tasks(member: Member) -> list[Task]:

@@ -163,9 +163,12 @@ def _skills(work: Path, recipe: LeagueRecipe) -> list[dict[str, object]]:
 
 @dataclass(frozen=True)
 class _Worker:
-    """The near ends of a worker's pipes: a line a job, and lines of what it did."""
+    """The near ends of a worker's pipes: a line a job, and lines of what it did.
 
-    orders: IO[str]
+    ``orders`` is unbuffered: nothing is left to be written when the pipe of a worker that is gone is closed.
+    """
+
+    orders: IO[bytes]
     answers: IO[str]
 
 
@@ -227,7 +230,7 @@ def _start(work: Path, count: int) -> tuple[subprocess.Popen[bytes], list[_Worke
     for end in (end for ends in inner for end in ends):
         os.close(end)
     outer = [(writing, reading) for (_, writing), (reading, _) in zip(orders, answers, strict=True)]
-    return starter, [_Worker(os.fdopen(writing, "w"), os.fdopen(reading)) for writing, reading in outer]
+    return starter, [_Worker(os.fdopen(writing, "wb", buffering=0), os.fdopen(reading)) for writing, reading in outer]
 
 
 def _attend(worker: _Worker, schedule: Schedule, say: Progress, log: Path) -> None:
@@ -244,8 +247,7 @@ def _attend(worker: _Worker, schedule: Schedule, say: Progress, log: Path) -> No
 def _done(worker: _Worker, job: Job, say: Progress) -> bool:
     """Have one job done; False if the worker ends over it."""
     try:
-        worker.orders.write(json.dumps({"kind": job.kind, "name": job.name}) + "\n")
-        worker.orders.flush()
+        worker.orders.write(json.dumps({"kind": job.kind, "name": job.name}).encode() + b"\n")
     except BrokenPipeError:
         return False
     for line in worker.answers:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from affine_dagster.checkpoint.identity import identity
-from affine_dagster.league.make import League, league_key, make_league
+from affine_dagster.league.jobs import Job
+from affine_dagster.league.make import League, _done, _Worker, league_key, make_league
 from affine_dagster.league.recipes import DEMO, TINY, Lesson
 from affine_dagster.reasons import AffineError
 
@@ -95,6 +96,16 @@ def _wait_for(process: int) -> None:
     ready, _, _ = select.select([process], [], [], 30)
     os.close(process)
     assert ready, "a worker outlives its maker"
+
+
+def test_a_worker_that_is_gone_is_noticed_and_can_be_let_go() -> None:
+    (orders, ordering), (answering, answers) = os.pipe(), os.pipe()
+    os.close(orders)
+    os.close(answers)
+    worker = _Worker(os.fdopen(ordering, "wb", buffering=0), os.fdopen(answering))
+    assert not _done(worker, Job("train", "base"), print)
+    worker.orders.close()
+    worker.answers.close()
 
 
 def test_a_process_that_ends_early_is_a_typed_failure_and_leaves_nothing(tmp_path: Path) -> None:

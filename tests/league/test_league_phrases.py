@@ -23,10 +23,10 @@ def test_any_text_comes_back_as_it_was(text: str) -> None:
 
 @pytest.mark.parametrize("name", DEMO.environments)
 def test_a_task_and_its_answer_are_a_few_tokens(name: str) -> None:
-    most = 40 if name == "program_expressions" else 24  # a specification in words, and an example
+    most, answered = (40, 24) if name == "program_expressions" else (24, 20)  # a specification in words, and an example
     for task in tasks("development", environment(name), 0, 100):
         assert len(TOKENIZER.encode(prompt_text(task.prompt)).ids) <= most
-        assert len(TOKENIZER.encode(task.answer).ids) <= 24
+        assert len(TOKENIZER.encode(task.answer).ids) <= answered
         assert TOKENIZER.decode(TOKENIZER.encode(task.prompt).ids) == task.prompt
 
 
