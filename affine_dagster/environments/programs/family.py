@@ -5,23 +5,22 @@ What must not go in: what a specification says (the builders) and how a program 
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from affine_dagster.environments.port import Grade, Task
 from affine_dagster.environments.programs.expressions import condition, expression, two_steps
 from affine_dagster.environments.programs.extraction import program_text
 from affine_dagster.environments.programs.inputs import argument_lists, draw
-from affine_dagster.environments.programs.judge import Examination, examine, reference, varied, verdict
+from affine_dagster.environments.programs.judge import Examination, examine, result_of, varied, verdict
 from affine_dagster.environments.programs.pipelines import number_pipeline, word_pipeline
 from affine_dagster.environments.programs.specification import Builder, Specification
 from affine_dagster.environments.programs.structures import structure
-from affine_dagster.environments.sandbox.cache import JudgementCache
+from affine_dagster.environments.sandbox.cache import JudgementCache, judgement_key
 from affine_dagster.environments.sandbox.pool import default_sandbox
 from affine_dagster.environments.sandbox.port import Limits, Sandbox
 from affine_dagster.reasons import AffineError
@@ -37,15 +36,23 @@ _SHOWN = {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 6: 3}
 """Examples in a prompt, by level."""
 
 LIMITS = Limits(cpu_seconds=1.0, wall_seconds=5.0)
-"""For all hidden calls of a program together; a right one uses some milliseconds."""
+"""For all calls of a program together; a right one uses some milliseconds."""
 
 _CANDIDATES = 24
 """Calls drawn with a specification, all of which are judged; the examples of a prompt are among the shorter ones."""
 
 _SHOWN_TRIES = 8
 _PANEL = 24
-_Key: TypeAlias = tuple[str, str, int, str]
 _UNJUDGED = Grade(0.0, detail="no program that defines f(…) was found in the answer")
+
+
+@dataclass(frozen=True)
+class _Specified:
+    """What a seed gives: a specification, every call that was drawn with it, and which of them the prompt shows, with the results."""
+
+    specification: Specification
+    drawn: list[tuple[Any, ...]]
+    shown: list[tuple[tuple[Any, ...], Any]]
 
 
 @dataclass(frozen=True)
@@ -70,10 +77,10 @@ class ProgramFamily:
 
     def task(self, seed: int) -> Task:
         """The task of a seed in [0, 2**64). Facts: ``level``, ``operation``. Raises ValueError for a seed outside the range."""
-        specification, shown, _ = self._specified(seed)
+        specified = self._specified(seed)
+        specification = specified.specification
         names = ", ".join(parameter.name for parameter in specification.parameters)
-        function = reference(specification.source)
-        examples = [f"f({', '.join(map(repr, arguments))}) is {function(*copy.deepcopy(arguments))!r}" for arguments in shown]
+        examples = [f"f({', '.join(map(repr, arguments))}) is {result!r}" for arguments, result in specified.shown]
         prompt = f"Write a Python function f({names}) that returns {specification.words}. For example, {', '.join(examples)}."
         facts = {"level": str(specification.level), "operation": specification.operation}
         return Task(self.name, self.version, seed, prompt, specification.source, facts)
@@ -84,11 +91,10 @@ class ProgramFamily:
 
     def grade_all(self, tasks: Sequence[Task], completions: Sequence[str]) -> list[Grade]:
         """All programs in one batch; the same program for the same task runs once, and what was judged before not again."""
-        pairs = list(zip(tasks, completions, strict=True))
-        found: dict[_Key, Grade] = {}
-        waiting: dict[_Key, tuple[Task, str, Examination, str]] = {}
-        for task, completion in pairs:
-            key = _key(task, completion)
+        keys = [judgement_key(task, completion) for task, completion in zip(tasks, completions, strict=True)]
+        found: dict[bytes, Grade] = {}
+        waiting: dict[bytes, tuple[Task, str, Examination, str]] = {}
+        for key, task, completion in zip(keys, tasks, completions, strict=True):
             if key in found or key in waiting:
                 continue
             known = self._known(task, completion)
@@ -97,19 +103,19 @@ class ProgramFamily:
             else:
                 waiting[key] = (task, completion, self.examination(task.seed), known)
         found.update(zip(waiting, self._judged(list(waiting.values())), strict=True))
-        return [found[_key(task, completion)] for task, completion in pairs]
+        return [found[key] for key in keys]
 
     def examination(self, seed: int) -> Examination:
         """The calls of a task."""
-        specification, _, drawn = self._specified(seed)
-        return examine(specification, f"{self._label(seed)}|hidden", drawn)
+        specified = self._specified(seed)
+        return examine(specified.specification, f"{self._label(seed)}|hidden", specified.drawn)
 
     def behaviour(self, task: Task) -> str:
         """A digest of what a right program does on a fixed panel of arguments: equal where the same program solves both tasks."""
-        specification, _, _ = self._specified(task.seed)
+        specification = self._specified(task.seed).specification
         dice = random.Random(f"{self.name}|panel|{[parameter.kind for parameter in specification.parameters]}")  # noqa: S311
         panel = argument_lists(specification.parameters, dice, (5,), _PANEL)
-        results = [_tried(reference(specification.source), arguments) for arguments in panel]
+        results = [_tried(specification.source, arguments) for arguments in panel]
         return hashlib.blake2b(repr((specification.parameters, results)).encode(), digest_size=8).hexdigest()
 
     def _known(self, task: Task, completion: str) -> Grade | str:
@@ -136,8 +142,8 @@ class ProgramFamily:
             self.cache.put(task, completion, grades[-1])
         return grades
 
-    def _specified(self, seed: int) -> tuple[Specification, list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """A specification, the arguments that are shown, and all that were drawn with it: of those not shown no constant solves all.
+    def _specified(self, seed: int) -> _Specified:
+        """No constant solves all of the calls that are not shown.
 
         A level is drawn once, a specification of it again for as long as a constant solves it or its examples say nothing.
         """
@@ -148,23 +154,10 @@ class ProgramFamily:
         while True:
             specification = builder(dice)
             drawn = {repr(one): one for one in (self._example(specification, dice) for _ in range(_CANDIDATES))}
-            shown = self._shown(specification, drawn, dice)
-            if shown and varied(specification.source, [arguments for text, arguments in drawn.items() if text not in shown]):
-                return specification, [drawn[text] for text in shown], list(drawn.values())
-
-    @staticmethod
-    def _shown(specification: Specification, drawn: Mapping[str, tuple[Any, ...]], dice: random.Random) -> list[str]:
-        """Some of the calls, short ones if possible, that say something: not all with one result or with none; else no calls."""
-        results = {text: reference(specification.source)(*copy.deepcopy(arguments)) for text, arguments in drawn.items()}
-        count = _SHOWN[specification.level]
-        by_length = sorted(drawn, key=lambda text: (len(text), text))
-        for pool in (by_length[: _CANDIDATES // 4], by_length):
-            for _ in range(_SHOWN_TRIES):
-                shown = dice.sample(pool, min(len(pool), count))
-                different = {repr(results[text]) for text in shown}
-                if any(results[text] for text in shown) and len(different) >= min(count, 2):
-                    return shown
-        return []
+            results = {text: result_of(specification.source, arguments) for text, arguments in drawn.items()}
+            shown = _telling(results, _SHOWN[specification.level], dice)
+            if shown and varied([result for text, result in results.items() if text not in shown]):
+                return _Specified(specification, list(drawn.values()), [(drawn[text], results[text]) for text in shown])
 
     @staticmethod
     def _example(specification: Specification, dice: random.Random) -> tuple[Any, ...]:
@@ -174,13 +167,21 @@ class ProgramFamily:
         return f"affine_dagster.environments|{self.name}|{self.version}|{seed}"
 
 
-def _key(task: Task, completion: str) -> _Key:
-    return task.environment, task.version, task.seed, completion
+def _telling(results: Mapping[str, Any], count: int, dice: random.Random) -> list[str]:
+    """Some of the calls, short ones if possible, that say something: not all with one result or with none; else no calls."""
+    by_length = sorted(results, key=lambda text: (len(text), text))
+    for pool in (by_length[: _CANDIDATES // 4], by_length):
+        for _ in range(_SHOWN_TRIES):
+            shown = dice.sample(pool, min(len(pool), count))
+            different = {repr(results[text]) for text in shown}
+            if any(results[text] for text in shown) and len(different) >= min(count, 2):
+                return shown
+    return []
 
 
-def _tried(function: Callable[..., Any], arguments: tuple[Any, ...]) -> object:
+def _tried(source: str, arguments: tuple[Any, ...]) -> object:
     try:
-        return function(*copy.deepcopy(arguments))
+        return result_of(source, arguments)
     except (IndexError, KeyError, ValueError, TypeError) as error:  # the panel is not made for this specification's constants
         return type(error).__name__
 

@@ -21,7 +21,7 @@ from affine_dagster.environments.programs.inputs import argument_lists
 from affine_dagster.environments.programs.specification import Specification
 from affine_dagster.environments.sandbox.port import Outcome, Program, Raised, Returned
 
-__all__ = ["CALLS", "Examination", "examine", "reference", "same", "varied", "verdict"]
+__all__ = ["CALLS", "Examination", "examine", "reference", "result_of", "same", "varied", "verdict"]
 
 CALLS = 40
 """At least so many calls with expected results; a near miss that differs on one input in ten slips through one time in seventy.
@@ -57,14 +57,10 @@ class Examination:
         return Program(source, "f", self.calls)
 
 
-def varied(source: str, drawn: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether every constant is wrong on some of these calls: else knowing one would be as good as a program."""
-    results: Counter[str] = Counter()
-    for count, arguments in enumerate(drawn, 1):
-        results[repr(reference(source)(*copy.deepcopy(arguments)))] += 1
-        if count - max(results.values()) >= _DIFFERENT:
-            return True
-    return False
+def varied(results: Sequence[object]) -> bool:
+    """Whether every constant is wrong on some of these results: else knowing one would be as good as a program."""
+    alike = Counter(map(repr, results))
+    return len(results) - max(alike.values(), default=0) >= _DIFFERENT
 
 
 def examine(specification: Specification, label: str, begun: Sequence[tuple[Any, ...]] = ()) -> Examination:
@@ -72,8 +68,7 @@ def examine(specification: Specification, label: str, begun: Sequence[tuple[Any,
     dice = random.Random(_number(label))  # noqa: S311 - reproducible by design; the label holds the task's seed
     calls = argument_lists(specification.parameters, dice, specification.constants, CALLS, begun)
     dice.shuffle(calls)
-    function = reference(specification.source)
-    expected = tuple(function(*copy.deepcopy(arguments)) for arguments in calls)
+    expected = tuple(result_of(specification.source, arguments) for arguments in calls)
     pairs: list[tuple[Any, ...]] = []
     related: list[int] = []
     for number, relation in enumerate(specification.relations):
@@ -134,6 +129,11 @@ def _named(error: str) -> str:
 
 def _number(label: str) -> int:
     return int.from_bytes(hashlib.blake2b(label.encode(), digest_size=16).digest(), "big")
+
+
+def result_of(source: str, arguments: tuple[Any, ...]) -> Any:
+    """What the reference of that source returns; the arguments stay as they are."""
+    return reference(source)(*copy.deepcopy(arguments))
 
 
 @lru_cache(maxsize=4096)

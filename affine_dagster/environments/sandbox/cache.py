@@ -12,7 +12,7 @@ from collections import OrderedDict
 
 from affine_dagster.environments.port import Grade, Task
 
-__all__ = ["JudgementCache"]
+__all__ = ["JudgementCache", "judgement_key"]
 
 
 class JudgementCache:
@@ -26,7 +26,7 @@ class JudgementCache:
 
     def get(self, task: Task, completion: str) -> Grade | None:
         """The judgement, or None."""
-        key = _key(task, completion)
+        key = judgement_key(task, completion)
         with self._lock:
             grade = self._kept.get(key)
             if grade is not None:
@@ -37,7 +37,7 @@ class JudgementCache:
         """Keep a judgement; one without a reward (a fault) is not kept."""
         if grade.reward is None:
             return
-        key = _key(task, completion)
+        key = judgement_key(task, completion)
         with self._lock:
             self._kept[key] = grade
             self._kept.move_to_end(key)
@@ -45,8 +45,8 @@ class JudgementCache:
                 self._kept.popitem(last=False)
 
 
-def _key(task: Task, completion: str) -> bytes:
-    """A digest over all parts, each with its length, so that no two keys run into each other."""
+def judgement_key(task: Task, completion: str) -> bytes:
+    """Which judgement it is: a digest over environment, version, seed and completion, each with its length, so that no two run together."""
     digest = hashlib.blake2b(digest_size=20)
     for part in (task.environment, task.version, str(task.seed), completion):
         data = part.encode("utf-8", "surrogatepass")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from affine_dagster.environments.audit import seeds
 from affine_dagster.environments.port import Task
 from affine_dagster.environments.programs.family import LEVELS, LIMITS, ProgramFamily
-from affine_dagster.environments.programs.judge import examine, reference, same, verdict
+from affine_dagster.environments.programs.judge import examine, reference, result_of, same, verdict
 from affine_dagster.environments.programs.specification import Specification
 from affine_dagster.environments.sandbox.pool import default_sandbox
 from affine_dagster.environments.sandbox.port import Limits, Outcome, Program, Returned
@@ -135,7 +134,7 @@ def _different(pairs: Sequence[tuple[Specification, str]]) -> list[bool]:
     outcomes = default_sandbox().run(programs, Limits(cpu_seconds=4.0, wall_seconds=30.0, output_bytes=2**20))
     return [
         outcome.ending != "finished" or any(
-            not (isinstance(result, Returned) and same(result.value, reference(one.source)(*copy.deepcopy(call))))
+            not (isinstance(result, Returned) and same(result.value, result_of(one.source, call)))
             for result, call in zip(outcome.results, panel, strict=True)
         )
         for (one, _), panel, outcome in zip(pairs, panels, outcomes, strict=True)
