@@ -17,7 +17,7 @@ def _settings(tasks: int, batch: int, alpha: float) -> str:
 dtype = "bfloat16"
 threads = 1
 batch_size = {batch}
-max_new_tokens = 48
+max_new_tokens = 32
 max_model_length = 192
 
 [evaluation]

@@ -51,7 +51,7 @@ def test_a_world_names_only_what_is_made_and_its_settings_are_valid(
     settings = world.settings()
     assert settings.evaluation.environments == ENVIRONMENTS
     assert [made.name for made in environments(settings.evaluation.environments)] == list(ENVIRONMENTS)
-    assert settings.serving.max_new_tokens == 48
+    assert settings.serving.max_new_tokens == 32
     assert settings.evaluation.tasks_per_epoch % settings.evaluation.batch_tasks == 0
     assert settings.scoring.owner_slots >= len(scenario.miners) - 1, "an exact copy is no try; every other first try has a slot of alpha"
     assert scenario.genesis == BASE
