@@ -1,0 +1,86 @@
+"""What an earlier rule is: a function from its own state and a round's results to shares, each with its reason.
+
+What must not go in: reading the ledger, and any rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
+
+__all__ = ["EarlierRule", "Placing", "Round", "Ruling", "paid_alone", "placings"]
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a rule sees of one epoch.
+
+    ``matrix``: the entrants' results that count now; a hotkey stands in it once, with its present model. ``registered``: hotkeys at
+    the boundary block. ``sink``: the hotkey of uid 0, which got what a rule gave to nobody. ``sampling_count``: tasks an environment
+    that an entrant is to run in a window.
+    """
+
+    epoch: int
+    matrix: TaskMatrix
+    registered: Collection[str]
+    sink: str
+    sampling_count: int
+
+
+@dataclass(frozen=True)
+class Placing:
+    """What a rule says of one hotkey. ``share`` in [0, 1]. ``reason``: the rule's own word; ``detail``: its figures.
+
+    ``coverage``: the part of the results that the rule asks of this entrant which are there, in [0, 1]; under 1 with ``not_decidable``.
+    """
+
+    hotkey: str
+    weights_digest: str
+    share: float
+    reason: str
+    detail: str = ""
+    coverage: float = 1.0
+
+
+@dataclass(frozen=True)
+class Ruling(Generic[State]):
+    """A rule's word on a round: its state afterwards, and one placing a hotkey. ``crowned``, ``terminated``: hotkeys, in this round."""
+
+    state: State
+    placings: tuple[Placing, ...]
+    crowned: tuple[str, ...] = ()
+    terminated: tuple[str, ...] = ()
+
+
+class EarlierRule(Protocol[State]):
+    """A rule of the subnet's history. Pure: the same state and round give the same bytes."""
+
+    @property
+    def name(self) -> str:
+        """The name that its rows are kept under."""
+
+    @property
+    def version(self) -> int:
+        """Counts changes of results under the same name."""
+
+    def begin(self) -> State:
+        """The state before the first round."""
+
+    def advance(self, state: State, given: Round) -> Ruling[State]:
+        """One round. Shares sum to 1, or to 0 where the rule pays nobody."""
+
+
+def placings(entrants: Iterable[Entrant], shares: Mapping[str, float], reasons: Mapping[str, tuple[str, str]]) -> tuple[Placing, ...]:
+    """Placings in the entrants' order. ``shares`` and ``reasons`` (reason, detail) by hotkey; whoever has no share gets 0."""
+    told = ((one, reasons.get(one.hotkey, ("outscored", ""))) for one in entrants)
+    return tuple(Placing(one.hotkey, one.weights_digest, shares.get(one.hotkey, 0.0), *reason) for one, reason in told)
+
+
+def paid_alone(winner: Entrant | None) -> dict[str, float]:
+    """All to one hotkey, or to nobody."""
+    return {} if winner is None else {winner.hotkey: 1.0}
