@@ -73,7 +73,8 @@ def report(world: World) -> None:
     print_board(snapshot)
     for model in snapshot.models:
         if model.state in ("rejected", "copy", "review", "futile", "regressed"):
-            click.echo(f"  {model.repo or model.submission_id}: {model.reason} (fault: {model.fault}). Next: {model.next_step}")
+            whose = f" (fault: {model.fault})" if model.fault else ""
+            click.echo(f"  {model.repo or model.submission_id}: {model.reason}{whose}. Next: {model.next_step}")
     click.echo(f"ledger:      {Path(store.url) / 'ledger'}")
     click.echo(f"leaderboard: {Path(store.url) / 'published' / 'latest.json'}")
     click.echo(f"Dagster UI:  {Path(sys.executable).parent / 'affine'} ui --home {world.home}")
