@@ -106,7 +106,7 @@ def _real(folder: Path) -> Answers | None:
         print(f"  SmolLM2-135M: {error.detail}", flush=True)
         return None
     unpack(folder / "smollm2")
-    settings = ServingSettings(dtype="bfloat16", batch_size=24, max_new_tokens=96, max_model_length=1024)
+    settings = ServingSettings(dtype="float32", batch_size=24, max_new_tokens=96, max_model_length=1024)
     return _model(folder / "smollm2", settings)
 
 

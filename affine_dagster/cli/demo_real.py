@@ -6,7 +6,8 @@ What must not go in: any step of the job itself, and who stands in it (``league/
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from affine_dagster.cli.board import wide_console
 from affine_dagster.cli.demo import clear, play, report
 from affine_dagster.league.real.make import Part, RealLeague, make_real_league
 from affine_dagster.league.real.overlap import overlaps
+from affine_dagster.league.real.precision import Precision, measured_precision
 from affine_dagster.league.real.recipe import REAL, RealRecipe
-from affine_dagster.league.real.scenario import REAL_SCENARIO
+from affine_dagster.league.real.scenario import real_scenario
+from affine_dagster.league.real.source import check_packages
 from affine_dagster.league.world import Scenario, World
 from affine_dagster.settings import scorer_version
 from affine_dagster.store import Store, Tables
@@ -31,19 +34,26 @@ __all__ = ["EPOCHS", "run_demo_real"]
 EPOCHS = 2
 
 
-def run_demo_real(home: Path, cache: Path, recipe: RealRecipe = REAL, scenario: Scenario = REAL_SCENARIO, epochs: int = EPOCHS) -> None:
+def run_demo_real(
+    home: Path, cache: Path, recipe: RealRecipe = REAL, scenario: Callable[[Precision], Scenario] = real_scenario, epochs: int = EPOCHS
+) -> None:
     """Make the models once and the world anew in ``home``, run its epochs, print what was decided and what each part took.
 
+    All products are in the type in which this machine is faster.
     Raises ``missing_package`` where the model's package is not installed, ``bad_settings`` where ``home`` holds something that no
     demo made.
     """
     started = time.monotonic()
+    check_packages()
+    precision = measured_precision()
+    click.echo(f"products in {precision}, in which this machine is faster")
     league = make_real_league(
-        cache / "league", recipe, progress=lambda text: click.echo(f"[{time.monotonic() - started:5.1f} s] {text}")
+        cache / "league", replace(recipe, precision=precision),
+        progress=lambda text: click.echo(f"[{time.monotonic() - started:5.1f} s] {text}"),
     )
     click.echo(f"models ready after {time.monotonic() - started:.1f} s in {league.folder}")
     clear(home)
-    world = play(home, league.models, scenario, epochs)
+    world = play(home, league.models, scenario(precision), epochs)
     console = wide_console()
     console.print(_verdicts(world))
     click.echo(_LEGEND)

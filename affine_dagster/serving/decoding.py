@@ -1,4 +1,4 @@
-"""One batch through a causal language model: a static left-padded loop with a key-value cache, finished rows dropped.
+"""One batch through a causal language model: left-padded, with a key-value cache, a common beginning once, finished rows dropped.
 
 ``generate`` of transformers is not used: it takes defaults from submitted files and keeps finished rows to the end. Measured on a
 Llama of 130,000 parameters, prompts of 20 tokens, batches of 256, one core: 1,880 tasks a second here and 1,830 there when every
@@ -23,6 +23,9 @@ __all__ = ["Decoded", "decode"]
 _DROP_AT = 0.25
 """Share of finished rows from which they are dropped: dropping copies the cache of all the others."""
 
+_WORTH_SHARING = 64
+"""Prompt tokens that are saved from which a forward pass of its own is worth while."""
+
 
 @dataclass(frozen=True)
 class Decoded:
@@ -31,6 +34,16 @@ class Decoded:
     tokens: tuple[int, ...]
     stopped: bool
     finite: bool
+
+
+def _shared(prompts: Sequence[Sequence[int]]) -> int:
+    """How many tokens all prompts begin with, as a system prompt is; 0 where computing them once would save next to nothing.
+
+    At least one token of each prompt is left.
+    """
+    most = min(map(len, prompts)) - 1
+    shared = next((at for at in range(most) if len({prompt[at] for prompt in prompts}) > 1), most)
+    return shared if shared * (len(prompts) - 1) >= _WORTH_SHARING else 0
 
 
 class _Rows:
@@ -59,15 +72,22 @@ class _State:
         import torch
         from transformers import DynamicCache
 
-        width = max(len(prompt) for prompt in prompts)
-        # Padding repeats the row's own first token: a hidden position then holds nothing that the row does not hold itself.
-        ids = torch.tensor([[prompt[0]] * (width - len(prompt)) + list(prompt) for prompt in prompts])
-        lengths = torch.tensor([len(prompt) for prompt in prompts])
-        self.mask = (torch.arange(width) >= (width - lengths).unsqueeze(1)).long()
         self.model = model
         self.cache = DynamicCache(config=model.config)
-        self.next_positions = lengths.unsqueeze(1)
-        self.logits = self._forward(ids, (self.mask.cumsum(dim=-1) - 1).clamp(min=0))
+        shared = _shared(prompts)
+        if shared:  # what all prompts begin with is computed once
+            self.mask = torch.ones((1, shared), dtype=torch.long)
+            self._forward(torch.tensor([prompts[0][:shared]]), torch.arange(shared).unsqueeze(0))
+            self.cache.batch_repeat_interleave(len(prompts))
+        rests = [prompt[shared:] for prompt in prompts]
+        width = max(len(rest) for rest in rests)
+        # Padding repeats the row's own first token: a hidden position then holds nothing that the row does not hold itself.
+        ids = torch.tensor([[rest[0]] * (width - len(rest)) + list(rest) for rest in rests])
+        lengths = torch.tensor([len(rest) for rest in rests])
+        seen = (torch.arange(width) >= (width - lengths).unsqueeze(1)).long()
+        self.mask = torch.cat([seen.new_ones((len(prompts), shared)), seen], dim=1)
+        self.next_positions = lengths.unsqueeze(1) + shared
+        self.logits = self._forward(ids, (seen.cumsum(dim=-1) - 1).clamp(min=0) + shared)
 
     def _forward(self, ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         out = self.model(

@@ -26,7 +26,7 @@ from affine_dagster.settings import ServingSettings
 __all__ = ["ENGINE", "TransformersEngine"]
 
 ENGINE = "transformers"
-_LOOP = 1
+_LOOP = 2
 """Counts changes of our own decoding that could change a completion; part of the engine's version."""
 
 _REFUSED = ("auto_map", "quantization_config")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
 import polars as pl
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.services, pytest.mark.models]
 
 PROGRAM = (
     "import sys; from pathlib import Path; from affine_dagster.cli.demo_real import run_demo_real; "
-    "from affine_dagster.league.real.recipe import REAL_SMALL; from affine_dagster.league.real.scenario import REAL_SMALL_SCENARIO; "
-    "run_demo_real(Path(sys.argv[1]), Path(sys.argv[2]), REAL_SMALL, REAL_SMALL_SCENARIO, epochs=1)"
+    "from affine_dagster.league.real.recipe import REAL_SMALL; from affine_dagster.league.real.scenario import real_small_scenario; "
+    "run_demo_real(Path(sys.argv[1]), Path(sys.argv[2]), REAL_SMALL, real_small_scenario, epochs=1)"
 )
 
 
@@ -57,7 +57,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(home), str(cache)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return Finished(done.stdout, open_world(home), make_real_league(cache / "league", REAL_SMALL))
+    world = open_world(home)
+    recipe = replace(REAL_SMALL, precision=world.settings().serving.dtype)  # type: ignore[arg-type]
+    return Finished(done.stdout, world, make_real_league(cache / "league", recipe))
 
 
 def test_the_re_upload_of_genesis_is_a_copy_and_earns_nothing(finished: Finished) -> None:

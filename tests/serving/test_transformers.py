@@ -66,6 +66,33 @@ def test_batches_are_cut_from_the_call_and_neighbours_decide_nothing(tiny: Path)
     assert _run(tiny, MESSAGES, batch_size=3) == _run(tiny, MESSAGES, batch_size=1) == _run(tiny, MESSAGES, batch_size=256)
 
 
+def test_what_all_prompts_begin_with_is_computed_once_and_decides_nothing(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from affine_dagster.serving import decoding
+
+    messages = [f"of all the words that stand here {message}" for message in MESSAGES]
+    computed: list[tuple[int, ...]] = []
+    forward = decoding._State._forward
+    monkeypatch.setattr(decoding._State, "_forward", lambda self, ids, at: (computed.append(tuple(ids.shape)), forward(self, ids, at))[1])
+    together = [_run(tiny, messages, sampling) for sampling in (GREEDY, WARM)]
+    assert computed[:2] == [(1, 34), (len(messages), 37 + 2)]  # the turn's mark and 33 characters; 37 characters and two marks
+    del computed[:]
+    assert together == [_run(tiny, messages, sampling, batch_size=1) for sampling in (GREEDY, WARM)]
+    assert all(rows == 1 for rows, _ in computed)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "shared"),
+    [
+        ([[1] * 40 + [2], [1] * 40 + [3, 4], [1] * 41], 40), ([[1] * 40] * 3, 39), ([[1] * 80], 0), ([[1] * 20 + [2], [1] * 20 + [3]], 0),
+        ([[5] + [1] * 99, [6] + [1] * 99], 0), ([[7], [7] * 99], 0),
+    ],
+)
+def test_a_common_beginning_leaves_each_prompt_a_token_of_its_own(prompts: list[list[int]], shared: int) -> None:
+    from affine_dagster.serving.decoding import _shared
+
+    assert _shared(prompts) == shared
+
+
 def test_no_messages_no_completions(loaded: LoadedModel) -> None:
     assert loaded.complete([], [], GREEDY) == []
 

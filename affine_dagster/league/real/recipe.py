@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import TypeAdapter
 
+from affine_dagster.league.real.precision import Precision
 from affine_dagster.league.recipes import Copy, Lesson
 
 __all__ = ["BASE", "ENVIRONMENTS", "REAL", "REAL_SMALL", "Child", "RealRecipe", "real_recipe_from_json"]
@@ -44,13 +45,14 @@ class RealRecipe:
     """All that is made. ``copies`` are noisy copies of the base.
 
     ``tuned_layers``: the upper layers that tuning changes, of 30. ``checked_tasks``: of its own training tasks, on how many each child
-    is tried. ``processes``: single-thread processes that make it at once.
+    is tried. ``precision``: of the products, in tuning and in trying. ``processes``: single-thread processes that make it at once.
     """
 
     name: str
     children: tuple[Child, ...]
     copies: tuple[Copy, ...]
     tuned_layers: int = 15
+    precision: Precision = "bfloat16"
     checked_tasks: int = 24
     processes: int = 2
 
@@ -78,7 +80,7 @@ def real_recipe_from_json(text: str) -> RealRecipe:
 REAL = RealRecipe(
     name="smollm2",
     children=(
-        Child("mixed", tuple(Lesson(name, 480) for name in ENVIRONMENTS), steps=75, seed=1),
+        Child("mixed", tuple(Lesson(name, 320) for name in ENVIRONMENTS), steps=60, seed=1),
         Child("sums", (Lesson("two_digit_sum", 480),), steps=30, seed=2),
         Child("memorised", (Lesson("two_digit_sum", 24),), steps=30, seed=3),
     ),

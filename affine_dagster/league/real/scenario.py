@@ -5,16 +5,17 @@ What must not go in: an expectation that anything checks against. The job's evid
 
 from __future__ import annotations
 
+from affine_dagster.league.real.precision import Precision
 from affine_dagster.league.real.recipe import BASE, ENVIRONMENTS
 from affine_dagster.league.world import Entry, Scenario
 
-__all__ = ["REAL_SCENARIO", "REAL_SMALL_SCENARIO"]
+__all__ = ["real_scenario", "real_small_scenario"]
 
 
-def _settings(tasks: int, batch: int, alpha: float) -> str:
+def _settings(precision: Precision, tasks: int, batch: int, alpha: float) -> str:
     return f"""
 [serving]
-dtype = "bfloat16"
+dtype = "{precision}"
 threads = 1
 batch_size = {batch}
 max_new_tokens = 32
@@ -37,32 +38,37 @@ owner_slots = 5
 """
 
 
-REAL_SCENARIO = Scenario(
-    genesis=BASE,
-    entries=(
-        Entry(0, "Bob", BASE, name="my-own-model"),
-        Entry(0, "Ada", "sums"),
-        Entry(0, "Mallory", "memorised"),
-        Entry(0, "Heidi", "noisy", name="tuned"),
-        Entry(0, "Eve", "mixed"),
-        Entry(1, "Grace", "mixed", name="totally-new"),
-    ),
-    settings=_settings(tasks=150, batch=30, alpha=0.05),
-)
-"""SmolLM2-135M-Instruct as genesis, an exact re-upload of it, a child taught one family, one taught by heart, a copy with noise, a child
-taught all families, and later an exact re-upload of that child.
+def real_scenario(precision: Precision) -> Scenario:
+    """The world of the demo: its models answer in ``precision``.
 
-What 150 tasks an environment can promise at a first try's alpha of .05/5 · 6/pi² = .006: a gain of 20 points (D1) in one environment
-needs about 150 tasks by a fixed sample at a discordance of .3 and margin .03, so that gains of 30 points and more are found nearly
-always, 20 points often, 10 points hardly ever. "Not worse" means here by less than 15 points at alpha .01: who loses 10 points
-somewhere may still enter. A copy or an equal model is called futile after some dozens of tasks, since a gain of 20 points is what
-is ruled out; a true gain of 10 points may be called futile too. None of this is the subnet's setting: it finds +6 points, on
-thousands of tasks. What stays undecided after 150 tasks goes on in the next epoch with fresh ones, and is then said to be so.
-"""
+    SmolLM2-135M-Instruct as genesis, an exact re-upload of it, a child taught one family, one taught by heart, a copy with noise, a
+    child taught all families, and later an exact re-upload of that child.
 
-REAL_SMALL_SCENARIO = Scenario(
-    genesis=BASE,
-    entries=(Entry(0, "Bob", BASE, name="my-own-model"), Entry(0, "Ada", "sums"), Entry(0, "Heidi", "noisy", name="tuned")),
-    settings=_settings(tasks=10, batch=5, alpha=0.05),
-)
-"""For the test that runs the command: ten tasks an environment, which decide next to nothing."""
+    What 150 tasks an environment can promise at a first try's alpha of .05/5 · 6/pi² = .006: a gain of 20 points (D1) in one environment
+    needs about 150 tasks by a fixed sample at a discordance of .3 and margin .03, so that gains of 30 points and more are found nearly
+    always, 20 points often, 10 points hardly ever. "Not worse" means here by less than 15 points at alpha .01: who loses 10 points
+    somewhere may still enter. A copy or an equal model is called futile after some dozens of tasks, since a gain of 20 points is what
+    is ruled out; a true gain of 10 points may be called futile too. None of this is the subnet's setting: it finds +6 points, on
+    thousands of tasks. What stays undecided after 150 tasks goes on in the next epoch with fresh ones, and is then said to be so.
+    """
+    return Scenario(
+        genesis=BASE,
+        entries=(
+            Entry(0, "Bob", BASE, name="my-own-model"),
+            Entry(0, "Ada", "sums"),
+            Entry(0, "Mallory", "memorised"),
+            Entry(0, "Heidi", "noisy", name="tuned"),
+            Entry(0, "Eve", "mixed"),
+            Entry(1, "Grace", "mixed", name="totally-new"),
+        ),
+        settings=_settings(precision, tasks=150, batch=30, alpha=0.05),
+    )
+
+
+def real_small_scenario(precision: Precision) -> Scenario:
+    """For the test that runs the command: ten tasks an environment, which decide next to nothing."""
+    return Scenario(
+        genesis=BASE,
+        entries=(Entry(0, "Bob", BASE, name="my-own-model"), Entry(0, "Ada", "sums"), Entry(0, "Heidi", "noisy", name="tuned")),
+        settings=_settings(precision, tasks=10, batch=5, alpha=0.05),
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from affine_dagster.environments.port import Task
+from affine_dagster.league.real.precision import Precision
 from affine_dagster.league.real.recipe import Child
 from affine_dagster.serving.prompts import Prompts
 
@@ -70,10 +71,12 @@ def shared_beginning(taught: Sequence[Example]) -> int:
     return length
 
 
-def tune(folder: Path, taught: Sequence[Example], child: Child, layers: int, said: Callable[[int, float], None]) -> Any:
+def tune(
+    folder: Path, taught: Sequence[Example], child: Child, layers: int, precision: Precision, said: Callable[[int, float], None]
+) -> Any:
     """The model in ``folder`` with its upper ``layers`` layers tuned as ``child`` says, in bfloat16.
 
-    AdamW in float32, products in bfloat16; the rate warms up over five steps and falls in half a cosine. ``said(step, loss)`` is
+    AdamW in float32, products in ``precision``; the rate warms up over five steps and falls in half a cosine. ``said(step, loss)`` is
     called after every tenth step and the last.
     """
     import torch
@@ -91,7 +94,7 @@ def tune(folder: Path, taught: Sequence[Example], child: Child, layers: int, sai
         rate = child.learning_rate * min(1.0, (step + 1) / _WARM_STEPS) * (0.5 + 0.5 * math.cos(math.pi * step / child.steps))
         for group in optimizer.param_groups:
             group["lr"] = rate
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             loss = _loss(model, [taught[index] for index in next(order)], common)
         loss.backward()
         optimizer.step()

@@ -31,7 +31,6 @@ from affine_dagster.settings import ServingSettings
 
 __all__ = ["child_tasks", "main", "make_model"]
 
-_SERVING = ServingSettings(dtype="bfloat16", batch_size=24, max_new_tokens=48)
 _WEIGHTS = "model.safetensors"
 
 Said = Callable[[str], None]
@@ -62,26 +61,27 @@ def make_model(folder: Path, recipe: RealRecipe, name: str, said: Said) -> dict[
 def _tuned(base: Path, target: Path, child: Child, recipe: RealRecipe, said: Said) -> dict[str, Any]:
     tasks = child_tasks(child)
     model = tune(
-        base, examples(base, tasks), child, recipe.tuned_layers,
+        base, examples(base, tasks), child, recipe.tuned_layers, recipe.precision,
         lambda step, loss: said(f"{child.name}: step {step} of {child.steps}, loss {loss:.3f}"),
     )
     model.save_pretrained(target)
     for file in base.iterdir():
         if not (target / file.name).exists():
             (target / file.name).write_bytes(file.read_bytes())
-    right = _tried(target, tasks[:: max(1, len(tasks) // recipe.checked_tasks)][: recipe.checked_tasks])
+    own = tasks[:: max(1, len(tasks) // recipe.checked_tasks)][: recipe.checked_tasks]
+    right = _tried(target, own, ServingSettings(dtype=recipe.precision, batch_size=24, max_new_tokens=32))
     said(f"{child.name}: right on {sum(right):.0f} of {len(right)} of its own training tasks")
     return {
         "seen": sorted({(task.environment, task.prompt) for task in tasks}), "own_right": round(sum(right)), "own_tried": len(right),
     }
 
 
-def _tried(folder: Path, tasks: list[Task]) -> list[float]:
+def _tried(folder: Path, tasks: list[Task], settings: ServingSettings) -> list[float]:
     """The rewards on tasks, family by family."""
     from affine_dagster.serving.transformers import TransformersEngine
 
-    sampling = Sampling(_SERVING.temperature, _SERVING.top_p, _SERVING.max_new_tokens, _SERVING.max_model_length)
-    with TransformersEngine(_SERVING).open(folder) as loaded:
+    sampling = Sampling(settings.temperature, settings.top_p, settings.max_new_tokens, settings.max_model_length)
+    with TransformersEngine(settings).open(folder) as loaded:
         return [
             reward
             for name in sorted({task.environment for task in tasks})

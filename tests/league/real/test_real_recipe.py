@@ -12,13 +12,15 @@ from affine_dagster.environments.registry import environments
 from affine_dagster.league.lessons import lesson_tasks, seeds
 from affine_dagster.league.real.overlap import Overlap, overlaps
 from affine_dagster.league.real.recipe import BASE, ENVIRONMENTS, REAL, REAL_SMALL, RealRecipe, real_recipe_from_json
-from affine_dagster.league.real.scenario import REAL_SCENARIO, REAL_SMALL_SCENARIO
+from affine_dagster.league.real.scenario import real_scenario, real_small_scenario
 from affine_dagster.league.real.worker import child_tasks
 from affine_dagster.league.recipes import Lesson
 from affine_dagster.league.world import Scenario, make_world
 from affine_dagster.tables import TASKS
 
-every_world = pytest.mark.parametrize(("recipe", "scenario"), [(REAL, REAL_SCENARIO), (REAL_SMALL, REAL_SMALL_SCENARIO)])
+every_world = pytest.mark.parametrize(
+    ("recipe", "scenario"), [(REAL, real_scenario("float32")), (REAL_SMALL, real_small_scenario("bfloat16"))]
+)
 
 
 @pytest.mark.parametrize("recipe", [REAL, REAL_SMALL])
@@ -32,6 +34,7 @@ def test_whatever_a_recipe_says_is_in_its_digest() -> None:
     child = REAL.children[0]
     others = [
         replace(REAL, tuned_layers=14),
+        replace(REAL, precision="float32"),
         replace(REAL, copies=(replace(REAL.copies[0], noise=0.02),)),
         *(
             replace(REAL, children=(changed, *REAL.children[1:]))
