@@ -13,6 +13,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from affine_dagster.chain.local import LocalChain
 from affine_dagster.chain.local_world import LocalWorld
 from affine_dagster.cli.main import default_cache
+from affine_dagster.cli.replay import replayed
 from affine_dagster.definitions import build_defs
 from affine_dagster.environments.registry import environments
 from affine_dagster.evaluation.tasksets import task_sets
@@ -20,6 +21,7 @@ from affine_dagster.leaderboard.snapshot import LeaderboardModel, LeaderboardSna
 from affine_dagster.league.make import League, make_league
 from affine_dagster.league.recipes import DEMO
 from affine_dagster.league.world import DEMO_SCENARIO, World, open_world
+from affine_dagster.scoring.rules.replay import EARLIER_RULES
 from affine_dagster.settings import Settings, scorer_version
 from affine_dagster.store import Store, Tables, epoch_name
 from affine_dagster.tables import EPOCHS, FINGERPRINTS, PLAN, TASKS, WEIGHTS
@@ -226,3 +228,16 @@ def test_a_challenger_stops_before_the_incumbents_do(demo: Demo) -> None:
 
 def test_the_graph_has_every_admitted_model_and_genesis(demo: Demo) -> None:
     assert _metadata(demo, "lineage_graph")["nodes"] == demo.tables.until(FINGERPRINTS, max(EPOCHS_RUN)).height
+
+
+def test_history_under_the_earlier_rules_is_told_from_the_books(demo: Demo) -> None:
+    """A re-upload of genesis would have been the champion of July 2026; nobody is said to be decided where results are missing."""
+    command = [str(Path(sys.executable).parent / "affine"), "replay", "--home", str(demo.world.home)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "champion_challenger" in told
+    rows = replayed(demo.settings, ["all"], "all")
+    assert set(rows["rule"]) == set(EARLIER_RULES)
+    crowned = rows.filter((pl.col("rule") == "champion_challenger") & pl.col("crowned") & (pl.col("epoch") == 0))
+    prints = demo.tables.until(FINGERPRINTS, 2)
+    assert prints.filter(pl.col("hotkey") == crowned["hotkey"].item())["repo"].to_list() == ["bob/my-own-model"]
+    assert rows.filter((pl.col("coverage") < 1) != (pl.col("reason") == "not_decidable")).is_empty()

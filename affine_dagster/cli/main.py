@@ -103,6 +103,18 @@ def show(home: Path) -> None:
     print_board(snapshot)
 
 
+@main.command()
+@click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
+@click.option("--rules", default="all", show_default=True, help="names of earlier rules with commas between, or all")
+@click.option("--epochs", default="all", show_default=True, help="A..B, A.., ..B or all")
+def replay(home: Path, rules: str, epochs: str) -> None:
+    """Print who was paid, and who would have been under each of the subnet's earlier rules."""
+    from affine_dagster.cli.replay import print_replay
+    from affine_dagster.league.world import open_world
+
+    print_replay(open_world(home).settings(), rules.split(","), epochs)
+
+
 @main.command("settings")
 @click.argument("path", type=click.Path(exists=False, path_type=Path))
 def check_settings(path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from affine_dagster.scoring.rules.dominance import Comparison, Criteria, Standing, compare, standing
 from affine_dagster.scoring.rules.matrix import Common, Entrant
-from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
+from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling, placing
 
 __all__ = ["ChampionChallenger", "Throne", "complete_at", "pool_size"]
 
@@ -47,6 +47,7 @@ class ChampionChallenger:
     shared_by: int = 1
     name: str = "champion_challenger"
     version: int = 1
+    window_blocks: int | None = 7200
 
     def begin(self) -> Throne:
         """Nobody reigns: a champion without data counts as 0, so the first with results is crowned."""
@@ -61,13 +62,14 @@ class ChampionChallenger:
             if (entrant.hotkey, entrant.weights_digest) in state.champions:
                 continue  # whoever reigned once does not come again with the same weights
             if entrant.weights_digest in state.out:
-                told[entrant.hotkey] = Placing(entrant.hotkey, entrant.weights_digest, 0.0, "terminated", "it lost before")
+                told[entrant.hotkey] = placing(entrant, 0.0, "terminated", "it lost before")
                 continue
             common = self._common(state, given, place)
             coverage = min((min(on.tasks / complete_at(given.sampling_count), 1.0) for on in common), default=0.0)
             verdict = self._verdict(common, given)
-            reason = "not_decidable" if verdict is None else verdict.reason
-            told[entrant.hotkey] = Placing(entrant.hotkey, entrant.weights_digest, 0.0, reason, "", coverage)
+            told[entrant.hotkey] = (
+                placing(entrant, 0.0, "challenging", "", coverage) if verdict is None else placing(entrant, 0.0, verdict.reason)
+            )
             if verdict is not None and verdict.wins:
                 state = state.crowned(entrant)
                 crowned.append(entrant.hotkey)
@@ -104,5 +106,5 @@ class ChampionChallenger:
             own = (entrant.hotkey, entrant.weights_digest)
             share = 1 / len(hotkeys) if entrant.hotkey in hotkeys and own in still else 0.0
             word = "champion" if own in state.champions[-1:] else "former_champion"
-            made.append(replace(told.get(entrant.hotkey, Placing(*own, 0.0, word)), share=share))
+            made.append(replace(told.get(entrant.hotkey, placing(entrant, 0.0, word)), share=share))
         return tuple(made)

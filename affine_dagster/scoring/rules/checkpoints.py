@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from affine_dagster.scoring.rules.arithmetic import geometric_mean
 from affine_dagster.scoring.rules.dominance import Criteria, compare
 from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
-from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
+from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling, placing
 
 __all__ = ["Challenge", "Checkpoints", "Reign", "margin_at"]
 
@@ -76,6 +76,7 @@ class Checkpoints:
     pair_margin: float = 0.04
     name: str = "checkpoints"
     version: int = 1
+    window_blocks: int | None = None
 
     def begin(self) -> Reign:
         """Nobody reigns: the best geometric mean of the first round does then."""
@@ -159,10 +160,8 @@ class Checkpoints:
 
     def _placing(self, state: Reign, given: Round, entrant: Entrant, own: Challenge) -> Placing:
         if self._reigns(state, entrant):
-            share = 1.0 if entrant.hotkey in given.registered else 0.0
-            return Placing(entrant.hotkey, entrant.weights_digest, share, "champion")
+            return placing(entrant, 1.0 if entrant.hotkey in given.registered else 0.0, "champion")
         if own.terminated:
-            return Placing(entrant.hotkey, entrant.weights_digest, 0.0, "terminated", own.terminated)
+            return placing(entrant, 0.0, "terminated", own.terminated)
         detail = f"checkpoint {own.checkpoint}, {own.losses} losses"
-        coverage = min(own.checkpoint / _DECISIVE, 1.0)
-        return Placing(entrant.hotkey, entrant.weights_digest, 0.0, "challenging" if coverage == 1 else "not_decidable", detail, coverage)
+        return placing(entrant, 0.0, "challenging", detail, own.checkpoint / _DECISIVE)

@@ -74,6 +74,7 @@ class EloLadder:
 
     name: str = "elo_ladder"
     version: int = 1
+    window_blocks: int | None = 0
 
     def begin(self) -> Ladder:
         """Nobody is rated."""
@@ -97,7 +98,8 @@ class EloLadder:
             one.hotkey: ("on_the_ladder", f"place {place} of {len(ladder)}, rating {after[one.hotkey].present:.3f}")
             for place, one in enumerate(ladder, 1)
         }
-        return Ruling(Ladder(after), placings(given.matrix.entrants, shares, reasons))
+        coverage = given.matrix.covered([1.0] * len(given.matrix.environments))
+        return Ruling(Ladder(after), placings(given.matrix.entrants, shares, reasons, coverage))
 
 
 def _known(state: Ladder, entrant: Entrant) -> Rated:

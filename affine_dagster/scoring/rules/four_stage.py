@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from affine_dagster.scoring.rules.arithmetic import geometric_mean
-from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
+from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling, placing
 
 __all__ = ["FourStage", "threshold"]
 
@@ -40,6 +40,7 @@ class FourStage:
     floor: float = 0.01
     name: str = "four_stage"
     version: int = 1
+    window_blocks: int | None = 7200
 
     def begin(self) -> None:
         """It has no state: the round's results are the window's."""
@@ -59,19 +60,20 @@ class FourStage:
                 layer = width * 2 ** (size - first) / len(subsets)
                 for at, part in _parts([(at, [means[at][place] for place in chosen]) for at in kept]):
                     shares[at] += layer * part
-        return Ruling(None, self._placed(given, shares, [any(row) for row in valid]))
+        return Ruling(None, self._placed(given, shares))
 
-    def _placed(self, given: Round, shares: Sequence[float], some: Sequence[bool]) -> tuple[Placing, ...]:
+    def _placed(self, given: Round, shares: Sequence[float]) -> tuple[Placing, ...]:
         """Normalised; what lies under the floor goes to the sink."""
         whole = math.fsum(shares)
         made = [share / whole if whole else 0.0 for share in shares]
         kept = [share if share >= self.floor else 0.0 for share in made]
         rest = max(0.0, 1.0 - math.fsum(kept))
+        coverage = given.matrix.covered([self.complete * of for of in given.matrix.tasks])
         found = []
-        for entrant, share, before, complete in zip(given.matrix.entrants, kept, made, some, strict=True):
+        for entrant, share, before in zip(given.matrix.entrants, kept, made, strict=True):
             full = share + (rest if entrant.hotkey == given.sink else 0.0)
-            reason = "ranked" if share else "under_floor" if before else "outscored" if complete else "incomplete"
-            found.append(Placing(entrant.hotkey, entrant.weights_digest, full, reason, f"{before:.6f} before the floor"))
+            reason = "ranked" if share else "under_floor" if before else "outscored"
+            found.append(placing(entrant, full, reason, f"{before:.6f} before the floor", coverage[entrant.hotkey]))
         if rest and given.sink not in {one.hotkey for one in given.matrix.entrants}:
             found.append(Placing(given.sink, "", rest, "sink"))
         return tuple(found)

@@ -73,6 +73,11 @@ class TaskMatrix:
         found: npt.NDArray[np.float64] = sums / (STEPS * np.maximum(self.counts, 1))
         return found
 
+    def covered(self, asked: Sequence[float]) -> dict[str, float]:
+        """By hotkey the least part, over environments, of the results that are asked for there; may exceed 1."""
+        parts = ([ran / least if least > 0 else 1.0 for ran, least in zip(row, asked, strict=True)] for row in self.counts.tolist())
+        return {one.hotkey: min(part, default=1.0) for one, part in zip(self.entrants, parts, strict=True)}
+
     def common(self, first: int, second: int) -> tuple[Common, ...]:
         """Two entrants, by place, on the tasks that both have; one entry an environment."""
         both = (self.steps[first] != MISSING) & (self.steps[second] != MISSING)

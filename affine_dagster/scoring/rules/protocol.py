@@ -11,7 +11,10 @@ from typing import Generic, Protocol, TypeVar
 
 from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
 
-__all__ = ["EarlierRule", "Placing", "Round", "Ruling", "paid_alone", "placings"]
+__all__ = ["NOT_DECIDABLE", "EarlierRule", "Placing", "Round", "Ruling", "paid_alone", "placing", "placings"]
+
+NOT_DECIDABLE = "not_decidable"
+"""The reason where the ledger lacks results that a rule asks for, as where evidence stopped early."""
 
 State = TypeVar("State")
 
@@ -36,7 +39,8 @@ class Round:
 class Placing:
     """What a rule says of one hotkey. ``share`` in [0, 1]. ``reason``: the rule's own word; ``detail``: its figures.
 
-    ``coverage``: the part of the results that the rule asks of this entrant which are there, in [0, 1]; under 1 with ``not_decidable``.
+    ``coverage``: the part of the results that the rule asks of this entrant which are there, in [0, 1]; under 1 exactly with
+    :data:`NOT_DECIDABLE`.
     """
 
     hotkey: str
@@ -56,6 +60,11 @@ class Ruling(Generic[State]):
     crowned: tuple[str, ...] = ()
     terminated: tuple[str, ...] = ()
 
+    @property
+    def coverage(self) -> float:
+        """That of the least covered entrant: under 1 another vector might have come of the results that are missing."""
+        return min((one.coverage for one in self.placings), default=1.0)
+
 
 class EarlierRule(Protocol[State]):
     """A rule of the subnet's history. Pure: the same state and round give the same bytes."""
@@ -68,6 +77,10 @@ class EarlierRule(Protocol[State]):
     def version(self) -> int:
         """Counts changes of results under the same name."""
 
+    @property
+    def window_blocks(self) -> int | None:
+        """How far back results count, in blocks before the boundary: 0 is the epoch alone, None all there are."""
+
     def begin(self) -> State:
         """The state before the first round."""
 
@@ -75,10 +88,21 @@ class EarlierRule(Protocol[State]):
         """One round. Shares sum to 1, or to 0 where the rule pays nobody."""
 
 
-def placings(entrants: Iterable[Entrant], shares: Mapping[str, float], reasons: Mapping[str, tuple[str, str]]) -> tuple[Placing, ...]:
-    """Placings in the entrants' order. ``shares`` and ``reasons`` (reason, detail) by hotkey; whoever has no share gets 0."""
-    told = ((one, reasons.get(one.hotkey, ("outscored", ""))) for one in entrants)
-    return tuple(Placing(one.hotkey, one.weights_digest, shares.get(one.hotkey, 0.0), *reason) for one, reason in told)
+def placings(
+    entrants: Iterable[Entrant], shares: Mapping[str, float], reasons: Mapping[str, tuple[str, str]], coverage: Mapping[str, float]
+) -> tuple[Placing, ...]:
+    """Placings in the entrants' order, from shares, (reason, detail) and coverage by hotkey; whoever has no share gets 0."""
+    made = []
+    for one in entrants:
+        reason, detail = reasons.get(one.hotkey, ("outscored", ""))
+        made.append(placing(one, shares.get(one.hotkey, 0.0), reason, detail, coverage[one.hotkey]))
+    return tuple(made)
+
+
+def placing(entrant: Entrant, share: float, reason: str, detail: str = "", coverage: float = 1.0) -> Placing:
+    """One placing. Where results are missing that is the reason, whatever the rule made of it."""
+    said = (reason, detail) if coverage >= 1 else (NOT_DECIDABLE, f"{reason}: {detail}" if detail else reason)
+    return Placing(entrant.hotkey, entrant.weights_digest, share, *said, min(coverage, 1.0))
 
 
 def paid_alone(winner: Entrant | None) -> dict[str, float]:

@@ -61,8 +61,9 @@ def _all_to(winner: Entrant | None, state: Averages, given: Round, told: Mapping
     reasons = {name: ("outscored", detail) for name, detail in told.items()}
     if winner is not None:
         reasons[winner.hotkey] = (word, told[winner.hotkey])
-    made = placings(given.matrix.entrants, paid_alone(winner), reasons)
-    return Ruling(state, made, crowned=() if winner is None else (winner.hotkey,))
+    coverage = given.matrix.covered([1.0] * len(given.matrix.environments))
+    made = placings(given.matrix.entrants, paid_alone(winner), reasons, coverage)
+    return Ruling(state, made)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class DenseRank:
 
     name: str = "dense_rank"
     version: int = 1
+    window_blocks: int | None = 0
 
     def begin(self) -> Averages:
         """No averages."""
@@ -98,6 +100,7 @@ class Supermajority:
     strictly: int = 2
     name: str = "supermajority"
     version: int = 1
+    window_blocks: int | None = 0
 
     def begin(self) -> Averages:
         """No averages."""

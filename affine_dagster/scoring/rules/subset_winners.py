@@ -68,6 +68,7 @@ class SubsetWinners:
     as_deployed: bool = True
     name: str = "subset_winners"
     version: int = 1
+    window_blocks: int | None = 20_000
 
     def begin(self) -> None:
         """It has no state: the round's results are the window's."""
@@ -80,12 +81,9 @@ class SubsetWinners:
         eligible = [one for one in everybody if all(ran >= least for ran, least in zip(one.counts, asked, strict=True))]
         points = self._points(eligible, len(asked)) if eligible else self._best(everybody, len(asked))
         whole = sum(points.values())
-        reasons = {
-            one.entrant.hotkey: ("subsets_won", f"{points.get(one.entrant.hotkey, 0)} of {whole} points")
-            if points.get(one.entrant.hotkey) else ("outscored" if one in eligible else "too_few_results", "")
-            for one in everybody
-        }
-        return Ruling(None, placings(given.matrix.entrants, {name: won / whole for name, won in points.items()}, reasons))
+        reasons = {name: ("subsets_won", f"{won} of {whole} points") for name, won in points.items()}
+        shares = {name: won / whole for name, won in points.items()}
+        return Ruling(None, placings(given.matrix.entrants, shares, reasons, given.matrix.covered(asked)))
 
     def _points(self, pool: Sequence[_Standing], width: int) -> dict[str, int]:
         """Whole points by hotkey, in units of κ."""

@@ -22,7 +22,7 @@ from affine_dagster.scoring.rules.checkpoints import Checkpoints
 from affine_dagster.scoring.rules.elo_ladder import EloLadder
 from affine_dagster.scoring.rules.four_stage import FourStage
 from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
-from affine_dagster.scoring.rules.protocol import Round
+from affine_dagster.scoring.rules.protocol import NOT_DECIDABLE, Round
 from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
 
@@ -83,6 +83,7 @@ def test_everybody_who_took_part_is_placed_once_with_a_reason(rule: Any, season:
         placed = [entrant.hotkey for entrant in ruling.placings if entrant.hotkey != "sink"]
         assert placed == [entrant.hotkey for entrant in one.matrix.entrants]
         assert all(entrant.reason and 0 <= entrant.coverage <= 1 for entrant in ruling.placings)
+        assert all((entrant.coverage < 1) == (entrant.reason == NOT_DECIDABLE) for entrant in ruling.placings)
 
 
 @each_rule
