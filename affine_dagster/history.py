@@ -1,6 +1,6 @@
-"""The past as the books and the ledger hold it, epoch by epoch, for rules that were not the one that paid.
+"""What a rule reads of each epoch, from the tables and the ledger: one reader, for keeping score and for replaying history.
 
-What must not go in: any rule (``scoring/rules/``), and writing.
+What must not go in: any rule (``scoring/``), and writing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from affine_dagster.integrity.coverage import breaker_open, fault_findings
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.models import origin_models
+from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.replay import PastEpoch, present_entrants
+from affine_dagster.settings import Settings
 from affine_dagster.store import Tables
 from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN
 
@@ -37,15 +40,35 @@ def epoch_range(text: str, known: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class History:
-    """Reads one store."""
+    """Reads one store, under one version of the settings."""
 
     tables: Tables
     ledger: Ledger
+    settings: Settings
 
     @property
     def epochs(self) -> list[int]:
         """The epochs that have a plan, ascending."""
         return sorted(self.tables.epochs(PLAN))
+
+    def inputs(self, epoch: int, models: pl.DataFrame | None = None) -> EpochInputs:
+        """What a rule reads of an epoch; ``models``: MODELS as known in it, where the caller has them.
+
+        Raises ``missing_input`` where a table is absent.
+        """
+        plan, rewards = self.tables.need(PLAN, epoch), self.ledger.rewards(epoch)
+        chain = self.tables.need(EPOCHS, epoch).row(0, named=True)
+        return EpochInputs(
+            epoch=epoch,
+            boundary_block=int(chain["boundary_block"]),
+            plan=plan,
+            rewards=rewards,
+            assays=self._assays(plan, rewards, epoch),
+            models=self.models(epoch) if models is None else models,
+            registered=frozenset(self.tables.need(NEURONS, epoch)["hotkey"]),
+            burn_hotkey=self.settings.weights.burn_hotkey or str(chain["owner_hotkey"]),
+            withheld=breaker_open(self.faults(plan, rewards, epoch)),
+        )
 
     def past(self, epochs: Sequence[int]) -> Iterator[PastEpoch]:
         """These epochs, in order, each with what was known in it. Raises ``missing_input`` where a table is absent."""
@@ -54,13 +77,22 @@ class History:
         for epoch in epochs:
             known = fingerprints.filter(pl.col("epoch") <= epoch)
             models = origin_models(known, kinship.filter(pl.col("epoch") <= epoch))
-            neurons, chain = self.tables.need(NEURONS, epoch), self.tables.need(EPOCHS, epoch).row(0, named=True)
+            neurons = self.tables.need(NEURONS, epoch)
+            inputs = self.inputs(epoch, models)
             first = neurons.filter(pl.col("uid") == 0)["hotkey"].to_list()
-            yield PastEpoch(
-                epoch=epoch,
-                boundary_block=int(chain["boundary_block"]),
-                entrants=present_entrants(known, models, neurons),
-                rewards=self.ledger.rewards(epoch),
-                registered=frozenset(neurons["hotkey"]),
-                sink=first[0] if first else str(chain["owner_hotkey"]),
-            )
+            yield PastEpoch(inputs, present_entrants(known, models, neurons), first[0] if first else inputs.burn_hotkey)
+
+    def models(self, epoch: int) -> pl.DataFrame:
+        """The origin submission of each weights digest known at an epoch."""
+        return origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch))
+
+    def faults(self, plan: pl.DataFrame, rewards: pl.DataFrame, epoch: int) -> pl.DataFrame:
+        """The findings on faults alike, from the epoch's PLAN and REWARDS rows."""
+        incumbents = plan.filter(pl.col("role") == "incumbent")
+        return fault_findings(epoch, rewards, set(incumbents["weights_digest"]), self.settings.evaluation)
+
+    def _assays(self, plan: pl.DataFrame, rewards: pl.DataFrame, epoch: int) -> pl.DataFrame:
+        """Rewards of the assays that this epoch's plan measures, whichever epoch they started in."""
+        starts = plan.filter(pl.col("purpose") == "assay")["task_epoch"].unique().to_list()
+        earlier = [self.ledger.rewards(known) for known in range(min(starts, default=epoch), epoch)]
+        return pl.concat([*earlier, rewards]).filter((pl.col("purpose") == "assay") & pl.col("task_epoch").is_in(starts))

@@ -13,7 +13,8 @@ from functools import cached_property
 import polars as pl
 
 from affine_dagster.evaluation.inputs import prior_epoch
-from affine_dagster.integrity.coverage import breaker_open, coverage_findings, fault_findings, fresh_gap_findings
+from affine_dagster.history import History
+from affine_dagster.integrity.coverage import breaker_open, coverage_findings, fresh_gap_findings
 from affine_dagster.integrity.owners import owner_findings
 from affine_dagster.leaderboard.comparison import side_by_side
 from affine_dagster.leaderboard.names import known_names
@@ -21,11 +22,8 @@ from affine_dagster.leaderboard.snapshot import LeaderboardSnapshot, build
 from affine_dagster.leaderboard.standings import StandingInputs, standings
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
-from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.credits import epoch_credits
-from affine_dagster.scoring.frontier import advance_frontier
-from affine_dagster.scoring.models import origin_models
-from affine_dagster.scoring.pairs import epoch_evidence
+from affine_dagster.scoring.rule import PriorState, counted_evidence, counted_frontier
 from affine_dagster.scoring.scores import epoch_scores
 from affine_dagster.scoring.weights import weight_vector
 from affine_dagster.settings import Settings, scorer_version
@@ -65,6 +63,11 @@ class ScoreKeeper:
     settings: Settings
 
     @cached_property
+    def history(self) -> History:
+        """What a rule reads."""
+        return History(self.tables, self.ledger, self.settings)
+
+    @cached_property
     def scorer(self) -> str:
         """The version under which rows are kept."""
         return scorer_version(self.settings)
@@ -77,7 +80,7 @@ class ScoreKeeper:
         findings = [
             owner_findings(epoch, self.tables.until(SUBMISSIONS, epoch), self.tables.until(SWAPS, epoch)),
             coverage_findings(epoch, rewards, evaluation),
-            self._faults(epoch, rewards),
+            self.history.faults(self.tables.need(PLAN, epoch), rewards, epoch),
             fresh_gap_findings(epoch, rewards, pl.concat([rewards.clear(), *(self.ledger.rewards(known) for known in earlier)])),
         ]
         frame = pl.concat(findings)
@@ -87,45 +90,28 @@ class ScoreKeeper:
     def keep_evidence(self, epoch: int) -> pl.DataFrame:
         """Close the epoch's ledger; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows.
 
-        While the breaker is open the epoch's contest tasks count for nobody and against nobody, then and later. Raises
-        ``scorer_without_history`` where this scorer has not scored the epoch before: its evidence would begin in the middle.
+        Raises ``scorer_without_history`` where this scorer has not scored the epoch before: its evidence would begin in the middle.
         """
         self._check_history(epoch)
         self.ledger.close_epoch(epoch)
-        rewards = self.ledger.rewards(epoch)
-        withheld = breaker_open(self._faults(epoch, rewards))
-        counted = rewards.clear() if withheld else rewards
-        prior_evidence = self.tables.until(EVIDENCE, epoch, self.scorer, inclusive=False)
-        prior_contests = self.tables.until(CONTESTS, epoch, self.scorer, inclusive=False)
-        made = epoch_evidence(self.tables.need(PLAN, epoch), counted, prior_evidence, prior_contests, self.settings, epoch)
-        contests = _withheld(made.contests) if withheld else made.contests
+        inputs = self.history.inputs(epoch)
+        prior = PriorState(
+            self.tables.until(EVIDENCE, epoch, self.scorer, inclusive=False),
+            self.tables.until(CONTESTS, epoch, self.scorer, inclusive=False),
+            None,
+        )
+        made = counted_evidence(prior, inputs, self.settings)
         self.tables.write(EVIDENCE, epoch, made.evidence, self.scorer)
-        self.tables.write(SCORES, epoch, epoch_scores(rewards, self.settings, epoch), self.scorer)
-        self.tables.write(CONTESTS, epoch, contests, self.scorer)
-        return contests
+        self.tables.write(SCORES, epoch, epoch_scores(inputs.rewards, self.settings, epoch), self.scorer)
+        self.tables.write(CONTESTS, epoch, made.contests, self.scorer)
+        return made.contests
 
     def keep_frontier(self, epoch: int) -> pl.DataFrame:
-        """Write and return the FRONTIER of an epoch.
-
-        While the breaker is open nobody is accepted and no assay is looked at: those that are open begin again on fresh tasks,
-        since the ledger keeps what the platform spoiled.
-        """
+        """Write and return the FRONTIER of an epoch."""
         before = prior_epoch(self.tables, epoch, self.scorer)
         prior = None if before is None else self.tables.need(FRONTIER, before, self.scorer)
-        contests, plan = self.tables.need(CONTESTS, epoch, self.scorer), self.tables.need(PLAN, epoch)
-        if breaker_open(self.tables.need(INTEGRITY, epoch)):
-            contests, plan = contests.clear(), plan.filter(pl.col("purpose") != "assay")
-            prior = None if prior is None else prior.with_columns(pl.when("assay_complete").then("assay_epoch").alias("assay_epoch"))
-        frame = advance_frontier(
-            prior,
-            contests,
-            plan,
-            self.models(epoch),
-            self._assay_rewards(epoch),
-            epoch=epoch,
-            boundary_block=self._boundary(epoch),
-            settings=self.settings,
-        )
+        contests = self.tables.need(CONTESTS, epoch, self.scorer)
+        frame = counted_frontier(prior, contests, self.history.inputs(epoch), self.settings)
         self.tables.write(FRONTIER, epoch, frame, self.scorer)
         return frame
 
@@ -222,14 +208,6 @@ class ScoreKeeper:
             .sort(["mean_share", "hotkey"], descending=[True, False])
         )
 
-    def models(self, epoch: int) -> pl.DataFrame:
-        """The origin submission of each weights digest known at an epoch."""
-        return origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch))
-
-    def _faults(self, epoch: int, rewards: pl.DataFrame) -> pl.DataFrame:
-        incumbents = self.tables.need(PLAN, epoch).filter(pl.col("role") == "incumbent")
-        return fault_findings(epoch, rewards, set(incumbents["weights_digest"]), self.settings.evaluation)
-
     def _check_history(self, epoch: int) -> None:
         before = self.tables.newest_before(PLAN, epoch)
         if before is not None and self.tables.read(CONTESTS, before, self.scorer) is None:
@@ -240,17 +218,3 @@ class ScoreKeeper:
 
     def _boundary(self, epoch: int) -> int:
         return int(self.tables.need(EPOCHS, epoch).row(0, named=True)["boundary_block"])
-
-    def _assay_rewards(self, epoch: int) -> pl.DataFrame:
-        """Rewards of the assays that this epoch's plan measures, whichever epoch they started in."""
-        plan = self.tables.need(PLAN, epoch)
-        starts = plan.filter(pl.col("purpose") == "assay")["task_epoch"].unique().to_list()
-        first = min(starts, default=epoch)
-        rewards = pl.concat([self.ledger.rewards(known) for known in range(first, epoch + 1)])
-        return rewards.filter((pl.col("purpose") == "assay") & pl.col("task_epoch").is_in(starts))
-
-
-def _withheld(contests: pl.DataFrame) -> pl.DataFrame:
-    """The verdicts that stood before, and the reason why there is no new one."""
-    undecided = pl.col("state") == ContestState.UNDECIDED
-    return contests.with_columns(reason=pl.when(undecided).then(pl.lit("breaker_open")).otherwise("reason"))

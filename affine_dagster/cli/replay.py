@@ -27,8 +27,8 @@ __all__ = ["print_replay", "replayed"]
 def replayed(settings: Settings, rules: Sequence[str], epochs: str) -> pl.DataFrame:
     """REPLAYED rows of these rules over these epochs. Raises ``bad_settings`` for an unknown rule or epoch."""
     store = Store(settings.store.url)
-    history = History(Tables(store), Ledger(store))
-    chosen, named = epoch_range(epochs, history.epochs), rules_named(rules)
+    history = History(Tables(store), Ledger(store), settings)
+    chosen, named = epoch_range(epochs, history.epochs), rules_named(rules, settings)
     environments, count = settings.evaluation.environments, settings.evaluation.tasks_per_epoch
     frames = [frame for rule in named for frame in replay(rule, history.past(chosen), environments, count)]
     return pl.concat([REPLAYED.empty(), *frames])
@@ -38,7 +38,7 @@ def print_replay(settings: Settings, rules: Sequence[str], epochs: str, console:
     """Print who was paid, and who would have been under each rule; whom it crowned and terminated; and where that cannot be told."""
     console = console or wide_console()
     tables = Tables(Store(settings.store.url))
-    chosen = epoch_range(epochs, History(tables, Ledger(tables.store)).epochs)
+    chosen = epoch_range(epochs, History(tables, Ledger(tables.store), settings).epochs)
     rows = replayed(settings, rules, epochs)
     paid = _paid(tables, settings, chosen)
     console.print(_shares(rows, paid, _hotkey_names(tables, chosen[-1]), len(chosen)))
@@ -82,7 +82,7 @@ def _events(rows: pl.DataFrame, names: Mapping[str, str], epochs: int) -> Iterat
     for (rule,), own in rows.group_by(["rule"], maintain_order=True):
         least = own.group_by("epoch").agg(pl.min("coverage"))
         whole = epochs - least.filter(pl.col("coverage") < 1).height
-        told = [f"{rule}: all results it asks for are there in {whole} of {epochs} epochs (coverage from {least['coverage'].min():.0%})"]
+        told = [f"{rule}: all results it asks for are there in {whole} of {epochs} epochs (coverage from {min(least['coverage']):.0%})"]
         for word in ("crowned", "terminated"):
             met = [
                 f"{names.get(hotkey, hotkey)} in {epoch}"

@@ -12,14 +12,15 @@ from typing import Protocol
 
 import polars as pl
 
+from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.credits import epoch_credits
 from affine_dagster.scoring.frontier import advance_frontier
-from affine_dagster.scoring.pairs import epoch_evidence
+from affine_dagster.scoring.pairs import EpochEvidence, epoch_evidence
 from affine_dagster.scoring.scores import epoch_scores
 from affine_dagster.scoring.weights import weight_vector
 from affine_dagster.settings import Settings
 
-__all__ = ["EpochInputs", "FrontierCredits", "Outcome", "PriorState", "Rule", "fold"]
+__all__ = ["EpochInputs", "FrontierCredits", "Outcome", "PriorState", "Rule", "counted_evidence", "counted_frontier", "fold"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class EpochInputs:
 
     ``plan``: PLAN rows of the epoch. ``rewards``: REWARDS rows of the epoch. ``assays``: REWARDS of open assays, of all epochs in
     which they ran (rows of the epoch itself may be among them). ``models``: MODELS as known in the epoch. ``registered``: hotkeys at
-    the boundary block.
+    the boundary block. ``withheld``: many different models failed alike (the breaker), so the epoch's tasks count for nobody and
+    against nobody, then and later.
     """
 
     epoch: int
@@ -39,6 +41,7 @@ class EpochInputs:
     models: pl.DataFrame
     registered: Collection[str]
     burn_hotkey: str
+    withheld: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,17 +90,39 @@ class FrontierCredits:
     def advance(self, prior: PriorState, inputs: EpochInputs, settings: Settings) -> Outcome:
         """Evidence, then frontier, credits and weights of one epoch."""
         epoch, block = inputs.epoch, inputs.boundary_block
-        pairs = epoch_evidence(inputs.plan, inputs.rewards, prior.evidence, prior.contests, settings, epoch)
-        frontier = advance_frontier(
-            prior.frontier, pairs.contests, inputs.plan, inputs.models, inputs.assays,
-            epoch=epoch, boundary_block=block, settings=settings,
-        )
+        pairs = counted_evidence(prior, inputs, settings)
+        frontier = counted_frontier(prior.frontier, pairs.contests, inputs, settings)
         credit = epoch_credits(frontier, inputs.registered, epoch=epoch, boundary_block=block, scoring=settings.scoring)
         weights = weight_vector(
             credit, inputs.registered, inputs.burn_hotkey, epoch=epoch, width=len(settings.evaluation.environments),
             scoring=settings.scoring, rule=self.name,
         )
         return Outcome(pairs.evidence, pairs.contests, epoch_scores(inputs.rewards, settings, epoch), frontier, credit, weights)
+
+
+def counted_evidence(prior: PriorState, inputs: EpochInputs, settings: Settings) -> EpochEvidence:
+    """The epoch's evidence and verdicts. While it is withheld, those that stood before, with the reason why there is no new one."""
+    rewards = inputs.rewards.clear() if inputs.withheld else inputs.rewards
+    made = epoch_evidence(inputs.plan, rewards, prior.evidence, prior.contests, settings, inputs.epoch)
+    if not inputs.withheld:
+        return made
+    undecided = pl.col("state") == ContestState.UNDECIDED
+    reason = pl.when(undecided).then(pl.lit("breaker_open")).otherwise("reason")
+    return EpochEvidence(made.evidence, made.contests.with_columns(reason=reason))
+
+
+def counted_frontier(prior: pl.DataFrame | None, contests: pl.DataFrame, inputs: EpochInputs, settings: Settings) -> pl.DataFrame:
+    """The epoch's frontier. While it is withheld nobody is accepted and no assay is looked at.
+
+    Assays that are open then begin again on fresh tasks, since the ledger keeps what the platform spoiled.
+    """
+    plan = inputs.plan
+    if inputs.withheld:
+        contests, plan = contests.clear(), plan.filter(pl.col("purpose") != "assay")
+        prior = None if prior is None else prior.with_columns(pl.when("assay_complete").then("assay_epoch").alias("assay_epoch"))
+    return advance_frontier(
+        prior, contests, plan, inputs.models, inputs.assays, epoch=inputs.epoch, boundary_block=inputs.boundary_block, settings=settings,
+    )
 
 
 def fold(rule: Rule, epochs: Iterable[EpochInputs], settings: Settings, prior: PriorState) -> Iterator[Outcome]:

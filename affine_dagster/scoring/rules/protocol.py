@@ -1,4 +1,4 @@
-"""What an earlier rule is: a function from its own state and a round's results to shares, each with its reason.
+"""What a rule is in a replay: a function from its own state and a round's results to shares, each with its reason.
 
 What must not go in: reading the ledger, and any rule.
 """
@@ -9,9 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
 
-__all__ = ["NOT_DECIDABLE", "EarlierRule", "Placing", "Round", "Ruling", "paid_alone", "placing", "placings"]
+__all__ = ["NOT_DECIDABLE", "Placing", "ReplayedRule", "Round", "Ruling", "paid_alone", "placing", "placings"]
 
 NOT_DECIDABLE = "not_decidable"
 """The reason where the ledger lacks results that a rule asks for, as where evidence stopped early."""
@@ -23,16 +24,20 @@ State = TypeVar("State")
 class Round:
     """What a rule sees of one epoch.
 
-    ``matrix``: the entrants' results that count now; a hotkey stands in it once, with its present model. ``registered``: hotkeys at
-    the boundary block. ``sink``: the hotkey of uid 0, which got what a rule gave to nobody. ``sampling_count``: tasks an environment
-    that an entrant is to run in a window.
+    ``inputs``: the epoch's own frames. ``matrix``: the entrants' results that count now; a hotkey stands in it once, with its present
+    model. ``sink``: the hotkey of uid 0, which got what a rule gave to nobody. ``sampling_count``: tasks an environment that an entrant
+    is to run in a window.
     """
 
-    epoch: int
+    inputs: EpochInputs
     matrix: TaskMatrix
-    registered: Collection[str]
     sink: str
     sampling_count: int
+
+    @property
+    def registered(self) -> Collection[str]:
+        """Hotkeys at the boundary block."""
+        return self.inputs.registered
 
 
 @dataclass(frozen=True)
@@ -66,8 +71,8 @@ class Ruling(Generic[State]):
         return min((one.coverage for one in self.placings), default=1.0)
 
 
-class EarlierRule(Protocol[State]):
-    """A rule of the subnet's history. Pure: the same state and round give the same bytes."""
+class ReplayedRule(Protocol[State]):
+    """A rule that history can be replayed under. Pure: the same state and round give the same bytes."""
 
     @property
     def name(self) -> str:

@@ -1,31 +1,34 @@
-"""History under an earlier rule: epoch after epoch, who would have been paid, crowned or terminated, and where that cannot be told.
+"""History under a rule: epoch after epoch, who would have been paid, crowned or terminated, and where that cannot be told.
 
-What must not go in: reading the ledger (``history.py`` of the library), and what frontier_credits would have done (``rule.fold``).
+What must not go in: reading the ledger (the library's ``history.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from affine_dagster.reasons import AffineError
+from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.checkpoints import Checkpoints
 from affine_dagster.scoring.rules.elo_ladder import EloLadder
 from affine_dagster.scoring.rules.four_stage import FourStage
+from affine_dagster.scoring.rules.frontier_credits import FrontierCreditsReplay
 from affine_dagster.scoring.rules.matrix import Entrant, task_matrix
-from affine_dagster.scoring.rules.protocol import EarlierRule, Placing, Round, Ruling
+from affine_dagster.scoring.rules.protocol import Placing, ReplayedRule, Round, Ruling
 from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
 from affine_dagster.scoring.weights import TOTAL, apportion
+from affine_dagster.settings import Settings
 from affine_dagster.tables import REWARDS, Table
 
 __all__ = ["EARLIER_RULES", "REPLAYED", "PastEpoch", "present_entrants", "replay", "rules_named"]
 
-EARLIER_RULES: Mapping[str, EarlierRule[Any]] = {
+EARLIER_RULES: Mapping[str, ReplayedRule[Any]] = {
     rule.name: rule
     for rule in (DenseRank(), Supermajority(), SubsetWinners(), FourStage(), EloLadder(), Checkpoints(), ChampionChallenger())
 }
@@ -48,25 +51,23 @@ _FACTOR = 2**48
 
 @dataclass(frozen=True)
 class PastEpoch:
-    """What an earlier rule reads of one epoch.
+    """What is known of one epoch. ``entrants``: each registered hotkey with a model, once. ``sink``: the hotkey of uid 0."""
 
-    ``rewards``: REWARDS rows of the epoch. ``entrants``: each registered hotkey with a model, once. ``sink``: the hotkey of uid 0.
-    """
-
-    epoch: int
-    boundary_block: int
+    inputs: EpochInputs
     entrants: tuple[Entrant, ...]
-    rewards: pl.DataFrame
-    registered: Collection[str]
     sink: str
 
 
-def rules_named(names: Sequence[str]) -> list[EarlierRule[Any]]:
-    """The rules of those names in the order of history; ``all`` is all of them. Raises ``bad_settings`` for an unknown name."""
-    unknown = sorted(set(names) - {"all", *EARLIER_RULES})
+def rules_named(names: Sequence[str], settings: Settings) -> list[ReplayedRule[Any]]:
+    """The rules of those names in the order of history, ours last, under ``settings``; ``all`` is all of them.
+
+    Raises ``bad_settings`` for an unknown name.
+    """
+    rules = {**EARLIER_RULES, FrontierCreditsReplay.name: FrontierCreditsReplay(settings)}
+    unknown = sorted(set(names) - {"all", *rules})
     if unknown or not names:
-        raise AffineError("bad_settings", f"rules: {', '.join(unknown) or 'none'}; there are all, {', '.join(EARLIER_RULES)}")
-    return [rule for name, rule in EARLIER_RULES.items() if "all" in names or name in names]
+        raise AffineError("bad_settings", f"rules: {', '.join(unknown) or 'none'}; there are all, {', '.join(rules)}")
+    return [rule for name, rule in rules.items() if "all" in names or name in names]
 
 
 def present_entrants(fingerprints: pl.DataFrame, models: pl.DataFrame, neurons: pl.DataFrame) -> tuple[Entrant, ...]:
@@ -85,7 +86,7 @@ def present_entrants(fingerprints: pl.DataFrame, models: pl.DataFrame, neurons: 
 
 
 def replay(
-    rule: EarlierRule[Any], epochs: Iterable[PastEpoch], environments: Sequence[str], sampling_count: int
+    rule: ReplayedRule[Any], epochs: Iterable[PastEpoch], environments: Sequence[str], sampling_count: int
 ) -> Iterator[pl.DataFrame]:
     """The REPLAYED rows of each epoch in turn, the rule's state carried from one to the next. ``sampling_count``: tasks of a window.
 
@@ -95,7 +96,7 @@ def replay(
     for past in epochs:
         kept.add(past)
         matrix = task_matrix(kept.rewards(), past.entrants, environments)
-        ruling = rule.advance(state, Round(past.epoch, matrix, past.registered, past.sink, sampling_count))
+        ruling = rule.advance(state, Round(past.inputs, matrix, past.sink, sampling_count))
         state = ruling.state
         yield _rows(rule, past, ruling)
 
@@ -110,15 +111,15 @@ class _Window:
     def add(self, past: PastEpoch) -> None:
         """One more epoch; what lies further back than the window is let go."""
         if self._blocks is not None:
-            self._kept = [one for one in self._kept if past.boundary_block - one[0] < self._blocks]
-        self._kept.append((past.boundary_block, past.rewards))
+            self._kept = [one for one in self._kept if past.inputs.boundary_block - one[0] < self._blocks]
+        self._kept.append((past.inputs.boundary_block, past.inputs.rewards))
 
     def rewards(self) -> pl.DataFrame:
         """REWARDS rows of the window; a task that several epochs ran stands once a model (its key has the epoch in it)."""
         return pl.concat([REWARDS.empty(), *(frame for _, frame in self._kept)])
 
 
-def _rows(rule: EarlierRule[Any], past: PastEpoch, ruling: Ruling[Any]) -> pl.DataFrame:
+def _rows(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any]) -> pl.DataFrame:
     shares = {one.hotkey: round(one.share * _FACTOR) for one in ruling.placings}
     weights = apportion(shares, TOTAL) if any(shares.values()) else dict.fromkeys(shares, 0)
     return REPLAYED.frame(_row(rule, past, ruling, one, weights[one.hotkey]) for one in _sorted(ruling.placings))
@@ -128,9 +129,9 @@ def _sorted(placed: Sequence[Placing]) -> list[Placing]:
     return sorted(placed, key=lambda one: one.hotkey)
 
 
-def _row(rule: EarlierRule[Any], past: PastEpoch, ruling: Ruling[Any], one: Placing, weight: int) -> dict[str, object]:
+def _row(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any], one: Placing, weight: int) -> dict[str, object]:
     return {
-        "epoch": past.epoch, "rule": rule.name, "version": rule.version, "hotkey": one.hotkey, "weights_digest": one.weights_digest,
+        "epoch": past.inputs.epoch, "rule": rule.name, "version": rule.version, "hotkey": one.hotkey, "weights_digest": one.weights_digest,
         "weight": weight, "share": weight / TOTAL, "crowned": one.hotkey in ruling.crowned, "terminated": one.hotkey in ruling.terminated,
         "reason": one.reason, "detail": one.detail, "coverage": one.coverage,
     }

@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from affine_dagster.scoring.histogram import MISSING
+from affine_dagster.scoring.models import MODELS
+from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.checkpoints import Checkpoints
 from affine_dagster.scoring.rules.elo_ladder import EloLadder
@@ -25,12 +27,18 @@ from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
 from affine_dagster.scoring.rules.protocol import NOT_DECIDABLE, Round
 from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
+from affine_dagster.tables import PLAN, REWARDS
 
 RULES: list[Any] = [
     DenseRank(), Supermajority(), SubsetWinners(least=3), SubsetWinners(least=3, as_deployed=False), FourStage(), EloLadder(),
     Checkpoints(), ChampionChallenger(), ChampionChallenger(shared_by=5),
 ]
 NAMES = ["ada", "bob", "cy", "dan", "eve"]
+
+
+def nothing_but(epoch: int, registered: list[str]) -> EpochInputs:
+    return EpochInputs(epoch, epoch, PLAN.empty(), REWARDS.empty(), REWARDS.empty(), MODELS.empty(), registered, "burn")
+
 
 
 @st.composite
@@ -51,7 +59,7 @@ def seasons(draw: st.DrawFn) -> list[Round]:
         steps = dice.choice(kinds, size=(len(names), width, 12)).astype(np.int32)
         matrix = TaskMatrix(tuple(f"e{at}" for at in range(width)), tuple(entrants), steps)
         registered = [name for name in NAMES if draw(st.booleans()) or name in names]
-        made.append(Round(epoch, matrix, registered, "sink", draw(st.sampled_from([2, 5, 10]))))
+        made.append(Round(nothing_but(epoch, registered), matrix, "sink", draw(st.sampled_from([2, 5, 10]))))
     return made
 
 
@@ -98,7 +106,7 @@ def test_names_and_the_order_of_tasks_decide_nothing(rule: Any, season: list[Rou
     """Other hotkeys, digests and columns, the same shares."""
     order = data.draw(st.permutations(range(12)))
     renamed = [
-        replace(one, registered=[f"x{name}" for name in one.registered], matrix=replace(
+        replace(one, inputs=nothing_but(one.inputs.epoch, [f"x{name}" for name in one.registered]), matrix=replace(
             one.matrix, steps=one.matrix.steps[:, :, order],
             entrants=tuple(replace(who, hotkey=f"x{who.hotkey}", weights_digest=f"y{who.weights_digest}") for who in one.matrix.entrants),
         )) for one in season
@@ -121,11 +129,11 @@ def test_whoever_is_terminated_is_never_paid_again_for_those_weights(rule: Any, 
 def test_shares_are_the_same_bytes_in_another_process_with_another_hash_seed() -> None:
     program = (
         "import json, numpy as np\n"
-        "from test_laws import RULES, Entrant, Round, TaskMatrix, fold\n"
+        "from test_laws import RULES, Entrant, Round, TaskMatrix, fold, nothing_but\n"
         "dice = np.random.default_rng(7)\n"
         "who = tuple(Entrant(f'h{at}', f'w{at}', at, at) for at in range(12))\n"
-        "season = [Round(epoch, TaskMatrix(('a', 'b', 'c'), who, (1000 * (dice.random((12, 3, 400)) < .5)).astype('int32')),"
-        " [one.hotkey for one in who], 'h0', 100) for epoch in range(5)]\n"
+        "season = [Round(nothing_but(epoch, [one.hotkey for one in who]), TaskMatrix(('a', 'b', 'c'), who,"
+        " (1000 * (dice.random((12, 3, 400)) < .5)).astype('int32')), 'h0', 100) for epoch in range(5)]\n"
         "print(json.dumps([[one.share.hex() for one in ruling.placings] for rule in RULES for ruling in fold(rule, season)]))\n"
     )
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path.cwd())])

@@ -9,12 +9,14 @@ import pytest
 
 from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.models import MODELS
+from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.matrix import Entrant
 from affine_dagster.scoring.rules.replay import EARLIER_RULES, PastEpoch, present_entrants, replay, rules_named
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
 from affine_dagster.scoring.weights import TOTAL
-from affine_dagster.tables import FINGERPRINTS, NEURONS, REWARDS
+from affine_dagster.settings import Settings
+from affine_dagster.tables import FINGERPRINTS, NEURONS, PLAN, REWARDS
 
 ADA, BOB = Entrant("ada", "a", 5, 0), Entrant("bob", "b", 6, 1)
 
@@ -30,14 +32,19 @@ def ran(epoch: int, digest: str, rewards: list[float]) -> list[dict[str, Any]]:
 
 def past(epoch: int, skill: dict[str, float], tasks: int = 20, *entrants: Entrant) -> PastEpoch:
     rows = [row for digest, mean in skill.items() for row in ran(epoch, digest, [mean] * tasks)]
-    return PastEpoch(epoch, 100 * epoch, entrants or (ADA, BOB), REWARDS.frame(rows), ["ada", "bob"], "zero")
+    return PastEpoch(inputs_of(epoch, rows), entrants or (ADA, BOB), "zero")
+
+
+def inputs_of(epoch: int, rows: list[dict[str, Any]]) -> EpochInputs:
+    rewards = REWARDS.frame(rows)
+    return EpochInputs(epoch, 100 * epoch, PLAN.empty(), rewards, REWARDS.empty(), MODELS.empty(), ["ada", "bob", "burn"], "burn")
 
 
 def weights(frame: pl.DataFrame) -> dict[str, int]:
     return dict(frame.select("hotkey", "weight").iter_rows())
 
 
-@pytest.mark.parametrize("rule", EARLIER_RULES.values(), ids=list(EARLIER_RULES))
+@pytest.mark.parametrize("rule", rules_named(["all"], Settings()), ids=lambda rule: rule.name)
 def test_each_epoch_has_a_row_a_hotkey_and_weights_that_sum_to_the_total_or_to_nothing(rule: Any) -> None:
     season = [past(1, {"a": 0.5}), past(2, {"a": 0.5, "b": 0.75}), past(3, {})]
     frames = list(replay(rule, season, ["sort"], 20))
@@ -63,7 +70,7 @@ def test_the_state_of_a_rule_goes_on_from_epoch_to_epoch() -> None:
 
 def test_where_the_ledger_lacks_results_it_is_said_how_many_there_are() -> None:
     rows = ran(1, "a", [0.5] * 20) + ran(1, "b", [1.0] * 10)
-    one = PastEpoch(1, 100, (ADA, BOB), REWARDS.frame(rows), ["ada", "bob"], "zero")
+    one = PastEpoch(inputs_of(1, rows), (ADA, BOB), "zero")
     (frame,) = replay(SubsetWinners(least=20), [one], ["sort"], 20)
     assert frame.filter(pl.col("hotkey") == "bob").select("reason", "coverage").rows() == [("not_decidable", 0.5)]
 
@@ -99,8 +106,9 @@ def test_a_copy_takes_part_with_the_results_of_its_origin() -> None:
 
 
 def test_rules_are_named_and_an_unknown_one_is_refused() -> None:
-    assert [rule.name for rule in rules_named(["all"])] == list(EARLIER_RULES)
-    assert [rule.name for rule in rules_named(["four_stage", "dense_rank"])] == ["dense_rank", "four_stage"]
+    settings = Settings()
+    assert [rule.name for rule in rules_named(["all"], settings)] == [*EARLIER_RULES, "frontier_credits"]
+    assert [rule.name for rule in rules_named(["four_stage", "dense_rank"], settings)] == ["dense_rank", "four_stage"]
     for names in (["best"], []):
         with pytest.raises(AffineError, match="bad_settings"):
-            rules_named(names)
+            rules_named(names, settings)
