@@ -236,7 +236,10 @@ def test_history_under_the_earlier_rules_is_told_from_the_books(demo: Demo) -> N
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "champion_challenger" in told
     rows = replayed(demo.settings, ["all"], "all")
-    assert set(rows["rule"]) == set(EARLIER_RULES)
+    assert set(rows["rule"]) == {*EARLIER_RULES, "frontier_credits"}
+    kept = pl.concat([demo.tables.need(WEIGHTS, epoch, demo.scorer) for epoch in EPOCHS_RUN]).filter(pl.col("weight") > 0)
+    ours = rows.filter((pl.col("rule") == "frontier_credits") & (pl.col("weight") > 0))
+    assert ours.select("epoch", "hotkey", "weight").equals(kept.select("epoch", "hotkey", "weight").sort("epoch", "hotkey"))
     crowned = rows.filter((pl.col("rule") == "champion_challenger") & pl.col("crowned") & (pl.col("epoch") == 0))
     prints = demo.tables.until(FINGERPRINTS, 2)
     assert prints.filter(pl.col("hotkey") == crowned["hotkey"].item())["repo"].to_list() == ["bob/my-own-model"]

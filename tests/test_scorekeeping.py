@@ -11,12 +11,14 @@ import pytest
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
 from affine_dagster.scorekeeping import ScoreKeeper
+from affine_dagster.scoring.rules.replay import replay, rules_named
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
 from affine_dagster.store import Store, Tables
-from affine_dagster.tables import EPOCHS, EVIDENCE, FINGERPRINTS, KINSHIP, PLAN, ROLLOUTS, SUBMISSIONS, SWAPS, Table
+from affine_dagster.tables import EPOCHS, EVIDENCE, FINGERPRINTS, KINSHIP, NEURONS, PLAN, ROLLOUTS, SUBMISSIONS, SWAPS, Table
 
 EPOCH, TASKS = 3, 200
 BASE, MINE, OTHER = "b" * 64, "c" * 64, "d" * 64
+HOTKEYS = ("owner", "hsccc", "hsddd")
 SETTINGS = Settings(
     evaluation=EvaluationSettings(environments=("sums",), assay_tasks=TASKS), scoring=ScoringSettings(margin=0.03, tolerance=0.1, gain=0.1)
 )
@@ -58,7 +60,8 @@ def book(tmp_path: Path) -> ScoreKeeper:
     store = Store(str(tmp_path))
     tables = Tables(store)
     models = [model(digest, at) for at, digest in enumerate((BASE, MINE, OTHER))]
-    tables.write(EPOCHS, EPOCH, rows(EPOCHS, {"epoch": EPOCH, "boundary_block": 100, "commit_reveal": False}))
+    tables.write(EPOCHS, EPOCH, rows(EPOCHS, {"epoch": EPOCH, "boundary_block": 100, "commit_reveal": False, "owner_hotkey": "owner"}))
+    tables.write(NEURONS, EPOCH, rows(NEURONS, *({"epoch": EPOCH, "uid": uid, "hotkey": name} for uid, name in enumerate(HOTKEYS))))
     tables.write(SUBMISSIONS, EPOCH, SUBMISSIONS.empty())
     tables.write(SWAPS, EPOCH, SWAPS.empty())
     tables.write(FINGERPRINTS, EPOCH, rows(FINGERPRINTS, *models))
@@ -116,3 +119,16 @@ def test_evidence_does_not_begin_in_the_middle(book: ScoreKeeper) -> None:
     with pytest.raises(AffineError, match="scorer_without_history"):
         book.keep_evidence(EPOCH)
     assert book.tables.epochs(EVIDENCE, book.scorer) == []
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_folding_our_rule_anew_gives_the_weights_that_were_kept(book: ScoreKeeper, *, spoiled: bool) -> None:
+    book = lowered(book)
+    played(book, spoiled=spoiled)
+    book.keep_credits(EPOCH)
+    kept = book.keep_weights(EPOCH)
+    (rule,) = rules_named(["frontier_credits"], book.settings)
+    (again,) = replay(rule, book.history.past([EPOCH]), ["sums"], TASKS)
+    paid = pl.col("weight") > 0
+    assert again.filter(paid).select("hotkey", "weight").equals(kept.filter(paid).select("hotkey", "weight"))
+    assert again.filter("crowned")["hotkey"].to_list() == ([] if spoiled else ["hsccc"])

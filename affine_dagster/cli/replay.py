@@ -61,8 +61,8 @@ def _hotkey_names(tables: Tables, epoch: int) -> Mapping[str, str]:
 
 
 def _shares(rows: pl.DataFrame, paid: pl.DataFrame, names: Mapping[str, str], epochs: int) -> Table:
-    """A row a hotkey that anybody pays, a column a rule; the mean share over the epochs."""
-    ours = paid.select("rule", "hotkey", "weight")
+    """A row a hotkey that anybody pays, a column a rule, what was paid first; the mean share over the epochs."""
+    ours = paid.select(pl.lit("paid").alias("rule"), "hotkey", "weight")
     means = pl.concat([ours, rows.select("rule", "hotkey", "weight")]).group_by("rule", "hotkey", maintain_order=True).agg(pl.sum("weight"))
     found = {(rule, hotkey): weight / (TOTAL * epochs) for rule, hotkey, weight in means.iter_rows() if weight}
     columns = [*ours["rule"].unique(maintain_order=True), *rows["rule"].unique(maintain_order=True)]

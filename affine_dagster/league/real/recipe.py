@@ -81,7 +81,7 @@ REAL = RealRecipe(
     name="smollm2",
     children=(
         Child("mixed", tuple(Lesson(name, 320) for name in ENVIRONMENTS), steps=60, seed=1),
-        Child("sums", (Lesson("two_digit_sum", 480),), steps=30, seed=2),
+        Child("sums", (Lesson("two_digit_sum", 720),), steps=45, seed=2),
         Child("memorised", (Lesson("two_digit_sum", 24),), steps=30, seed=3),
     ),
     copies=(Copy("noisy", BASE, "noisy", noise=0.01, seed=5),),
