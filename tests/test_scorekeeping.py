@@ -127,8 +127,7 @@ def test_folding_our_rule_anew_gives_the_weights_that_were_kept(book: ScoreKeepe
     played(book, spoiled=spoiled)
     book.keep_credits(EPOCH)
     kept = book.keep_weights(EPOCH)
-    (rule,) = rules_named(["frontier_credits"], book.settings)
-    (again,) = replay(rule, book.history.past([EPOCH]), ["sums"], TASKS)
+    (again,) = replay(rules_named(["frontier_credits"], book.settings), book.history.past([EPOCH]), ["sums"], TASKS)
     paid = pl.col("weight") > 0
     assert again.filter(paid).select("hotkey", "weight").equals(kept.filter(paid).select("hotkey", "weight"))
     assert again.filter("crowned")["hotkey"].to_list() == ([] if spoiled else ["hsccc"])

@@ -30,8 +30,7 @@ def replayed(settings: Settings, rules: Sequence[str], epochs: str) -> pl.DataFr
     history = History(Tables(store), Ledger(store), settings)
     chosen, named = epoch_range(epochs, history.epochs), rules_named(rules, settings)
     environments, count = settings.evaluation.environments, settings.evaluation.tasks_per_epoch
-    frames = [frame for rule in named for frame in replay(rule, history.past(chosen), environments, count)]
-    return pl.concat([REPLAYED.empty(), *frames])
+    return pl.concat([REPLAYED.empty(), *replay(named, history.past(chosen), environments, count)])
 
 
 def print_replay(settings: Settings, rules: Sequence[str], epochs: str, console: Console | None = None) -> None:

@@ -86,19 +86,25 @@ def present_entrants(fingerprints: pl.DataFrame, models: pl.DataFrame, neurons: 
 
 
 def replay(
-    rule: ReplayedRule[Any], epochs: Iterable[PastEpoch], environments: Sequence[str], sampling_count: int
+    rules: Sequence[ReplayedRule[Any]], epochs: Iterable[PastEpoch], environments: Sequence[str], sampling_count: int
 ) -> Iterator[pl.DataFrame]:
-    """The REPLAYED rows of each epoch in turn, the rule's state carried from one to the next. ``sampling_count``: tasks of a window.
+    """The REPLAYED rows of each epoch in turn, rule by rule, each rule's state carried from one epoch to the next.
 
-    Raises ``bad_table`` on impossible rewards.
+    ``sampling_count``: tasks an environment of a window. Raises ``bad_table`` on impossible rewards.
     """
-    state, kept = rule.begin(), _Window(rule.window_blocks)
+    states = {rule.name: rule.begin() for rule in rules}
+    windows = {rule.window_blocks: _Window(rule.window_blocks) for rule in rules}
     for past in epochs:
-        kept.add(past)
-        matrix = task_matrix(kept.rewards(), past.entrants, environments)
-        ruling = rule.advance(state, Round(past.inputs, matrix, past.sink, sampling_count))
-        state = ruling.state
-        yield _rows(rule, past, ruling)
+        matrices = {}
+        for blocks, window in windows.items():
+            window.add(past)
+            matrices[blocks] = task_matrix(window.rewards(), past.entrants, environments)
+        frames = []
+        for rule in rules:
+            ruling = rule.advance(states[rule.name], Round(past.inputs, matrices[rule.window_blocks], past.sink, sampling_count))
+            states[rule.name] = ruling.state
+            frames.append(_rows(rule, past, ruling))
+        yield pl.concat([REPLAYED.empty(), *frames])
 
 
 class _Window:
@@ -115,7 +121,7 @@ class _Window:
         self._kept.append((past.inputs.boundary_block, past.inputs.rewards))
 
     def rewards(self) -> pl.DataFrame:
-        """REWARDS rows of the window; a task that several epochs ran stands once a model (its key has the epoch in it)."""
+        """REWARDS rows of the window; a task that several epochs ran stands once an epoch (its key has the epoch in it)."""
         return pl.concat([REWARDS.empty(), *(frame for _, frame in self._kept)])
 
 

@@ -47,7 +47,7 @@ def weights(frame: pl.DataFrame) -> dict[str, int]:
 @pytest.mark.parametrize("rule", rules_named(["all"], Settings()), ids=lambda rule: rule.name)
 def test_each_epoch_has_a_row_a_hotkey_and_weights_that_sum_to_the_total_or_to_nothing(rule: Any) -> None:
     season = [past(1, {"a": 0.5}), past(2, {"a": 0.5, "b": 0.75}), past(3, {})]
-    frames = list(replay(rule, season, ["sort"], 20))
+    frames = list(replay([rule], season, ["sort"], 20))
     assert [frame["epoch"].unique().to_list() for frame in frames] == [[1], [2], [3]]
     assert all({"ada", "bob"} <= set(frame["hotkey"]) for frame in frames)
     assert all(frame["weight"].sum() in (0, TOTAL) for frame in frames)
@@ -57,13 +57,13 @@ def test_results_count_as_long_as_the_rules_window_reaches_back() -> None:
     season = [past(1, {"a": 0.5}), past(2, {"b": 0.5}), past(3, {})]
     for blocks, counted in ((0, [1, 1, 0]), (150, [1, 2, 1]), (None, [1, 2, 2])):
         rule = SubsetWinners(least=20, window_blocks=blocks)
-        frames = list(replay(rule, season, ["sort"], 20))
+        frames = list(replay([rule], season, ["sort"], 20))
         assert [frame.filter(pl.col("coverage") == 1).height for frame in frames] == counted
 
 
 def test_the_state_of_a_rule_goes_on_from_epoch_to_epoch() -> None:
     season = [past(1, {"a": 0.5}), past(2, {"a": 0.5, "b": 0.75}), past(3, {"a": 1.0, "b": 0.75})]
-    frames = list(replay(ChampionChallenger(window_blocks=0), season, ["sort"], 17))
+    frames = list(replay([ChampionChallenger(window_blocks=0)], season, ["sort"], 17))
     assert [weights(frame) for frame in frames] == [{"ada": TOTAL, "bob": 0}, {"ada": 0, "bob": TOTAL}, {"ada": 0, "bob": TOTAL}]
     assert [frame.filter("crowned")["hotkey"].to_list() for frame in frames] == [["ada"], ["bob"], []]
 
@@ -71,7 +71,7 @@ def test_the_state_of_a_rule_goes_on_from_epoch_to_epoch() -> None:
 def test_where_the_ledger_lacks_results_it_is_said_how_many_there_are() -> None:
     rows = ran(1, "a", [0.5] * 20) + ran(1, "b", [1.0] * 10)
     one = PastEpoch(inputs_of(1, rows), (ADA, BOB), "zero")
-    (frame,) = replay(SubsetWinners(least=20), [one], ["sort"], 20)
+    (frame,) = replay([SubsetWinners(least=20)], [one], ["sort"], 20)
     assert frame.filter(pl.col("hotkey") == "bob").select("reason", "coverage").rows() == [("not_decidable", 0.5)]
 
 
@@ -112,3 +112,10 @@ def test_rules_are_named_and_an_unknown_one_is_refused() -> None:
     for names in (["best"], []):
         with pytest.raises(AffineError, match="bad_settings"):
             rules_named(names, settings)
+
+
+def test_rules_side_by_side_are_what_they_are_alone() -> None:
+    rules, season = rules_named(["all"], Settings()), [past(1, {"a": 0.5}), past(2, {"a": 0.5, "b": 0.75})]
+    together = pl.concat(replay(rules, season, ["sort"], 20))
+    for rule in rules:
+        assert together.filter(pl.col("rule") == rule.name).equals(pl.concat(replay([rule], season, ["sort"], 20)))
