@@ -32,13 +32,14 @@ from assets.admission import admissions, fingerprints, kinship, lineage_graph
 from assets.chain import chain_snapshot, submissions
 from assets.evaluation import evaluation_assets, evaluation_plan, task_sets
 from assets.leaderboard import leaderboard, rescored_history
+from assets.replay import replayed_history
 from assets.scoring import scoring_assets
 from assets.weights import weight_submission
 from sensors.epochs import epoch_sensors
 from sensors.failures import failure_sensors
 from sensors.weights import weight_sensors
 
-__all__ = ["EPOCH_JOB", "HISTORY_JOB", "RESCORE_JOB", "SEND_JOB", "SETTINGS_VARIABLE", "build_defs", "defs"]
+__all__ = ["EPOCH_JOB", "HISTORY_JOB", "REPLAY_JOB", "RESCORE_JOB", "SEND_JOB", "SETTINGS_VARIABLE", "build_defs", "defs"]
 
 SETTINGS_VARIABLE = "AFFINE_SETTINGS"
 """The environment variable that names the settings file; unset: the defaults."""
@@ -46,6 +47,7 @@ SETTINGS_VARIABLE = "AFFINE_SETTINGS"
 EPOCH_JOB = "epoch"
 RESCORE_JOB = "rescore"
 HISTORY_JOB = "rescore_history"
+REPLAY_JOB = "replay_history"
 SEND_JOB = "send_weights"
 
 Resource = ConfigurableResource[Any]
@@ -78,7 +80,8 @@ def build_defs(settings_path: str | None = None, **overrides: Resource) -> Defin
     return Definitions(
         assets=[
             chain_snapshot, submissions, admissions, fingerprints, kinship, task_sets, evaluation_plan,
-            evaluation_assets(environments), *scoring, lineage_graph, leaderboard, rescored_history, weight_submission,
+            evaluation_assets(environments), *scoring, lineage_graph, leaderboard, rescored_history, replayed_history,
+            weight_submission,
         ],
         jobs=_jobs(),
         sensors=[*epoch_sensors(EPOCH_JOB), *weight_sensors(SEND_JOB), *failure_sensors()],
@@ -94,11 +97,12 @@ def _executor() -> ExecutorDefinition:
 
 def _jobs() -> list[UnresolvedAssetJobDefinition]:
     rescored = AssetSelection.assets("evidence", "frontier", "credits", "weights", "leaderboard")
-    apart = AssetSelection.assets("weight_submission", "rescored_history")
+    apart = AssetSelection.assets("weight_submission", "rescored_history", "replayed_history")
     return [
         define_asset_job(EPOCH_JOB, AssetSelection.all() - apart, description="One epoch, from the chain's snapshot to the leaderboard."),
         define_asset_job(RESCORE_JOB, rescored, description="Evidence to leaderboard again, under the present settings; never sends."),
         define_asset_job(HISTORY_JOB, AssetSelection.assets("rescored_history"), description="All history, as one materialisation."),
+        define_asset_job(REPLAY_JOB, AssetSelection.assets("replayed_history"), description="History under each rule; never sends."),
         define_asset_job(SEND_JOB, AssetSelection.assets("weight_submission"), description="Send the newest weights."),
     ]
 

@@ -15,12 +15,12 @@ from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.models import origin_models
 from affine_dagster.scoring.rule import EpochInputs
-from affine_dagster.scoring.rules.replay import PastEpoch, present_entrants
+from affine_dagster.scoring.rules.replay import PastEpoch, present_entrants, replay, rules_named
 from affine_dagster.settings import Settings
-from affine_dagster.store import Tables
-from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN
+from affine_dagster.store import Store, Tables
+from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN, REPLAYED
 
-__all__ = ["History", "epoch_range"]
+__all__ = ["History", "epoch_range", "replayed"]
 
 
 def epoch_range(text: str, known: Sequence[int]) -> list[int]:
@@ -96,3 +96,12 @@ class History:
         starts = plan.filter(pl.col("purpose") == "assay")["task_epoch"].unique().to_list()
         earlier = [self.ledger.rewards(known) for known in range(min(starts, default=epoch), epoch)]
         return pl.concat([*earlier, rewards]).filter((pl.col("purpose") == "assay") & pl.col("task_epoch").is_in(starts))
+
+
+def replayed(settings: Settings, rules: Sequence[str], epochs: str) -> pl.DataFrame:
+    """REPLAYED rows of these rules over these epochs. Raises ``bad_settings`` for an unknown rule or epoch."""
+    store = Store(settings.store.url)
+    history = History(Tables(store), Ledger(store), settings)
+    chosen, named = epoch_range(epochs, history.epochs), rules_named(rules, settings)
+    environments, count = settings.evaluation.environments, settings.evaluation.tasks_per_epoch
+    return pl.concat([REPLAYED.empty(), *replay(named, history.past(chosen), environments, count)])

@@ -21,7 +21,7 @@ from affine_dagster.reasons import AffineError
 
 __all__ = [
     "ADMISSIONS", "COMMITMENTS", "CONTESTS", "CREDITS", "EPOCHS", "EVIDENCE", "FINGERPRINTS", "FINGERPRINT_FAILURES", "FRONTIER",
-    "INTEGRITY", "KINSHIP", "NEURONS", "PLAN", "REWARDS", "ROLLOUTS", "SCORES", "STANDINGS", "SUBMISSIONS", "SWAPS", "TABLES",
+    "INTEGRITY", "KINSHIP", "NEURONS", "PLAN", "REPLAYED", "REWARDS", "ROLLOUTS", "SCORES", "STANDINGS", "SUBMISSIONS", "SWAPS", "TABLES",
     "TASKS", "WEIGHTS", "WEIGHT_SUBMISSIONS", "Table",
 ]
 
@@ -357,6 +357,18 @@ INTEGRITY = Table(
     key=("epoch", "check", "subject"),
 )
 """Findings on the epoch: owner clusters, coverage, faults alike (the breaker), fresh against old tasks."""
+
+REPLAYED = Table(
+    "replayed",
+    {
+        "epoch": pl.Int64, "rule": pl.String, "version": pl.Int64, "hotkey": pl.String, "weights_digest": pl.String, "weight": pl.Int64,
+        "share": pl.Float64, "crowned": pl.Boolean, "terminated": pl.Boolean, "reason": pl.String, "detail": pl.String,
+        "coverage": pl.Float64,
+    },
+    key=("epoch", "rule", "hotkey"),
+)
+"""What a rule says of each registered hotkey in each epoch of a replay. ``weight`` sums to 65,535 over an epoch and rule, or to 0 where
+it pays nobody. ``coverage`` under 1: the ledger lacks results that the rule asks for. Derived, never stored."""
 
 TABLES: Mapping[str, Table] = {
     table.name: table

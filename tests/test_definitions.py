@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dagster import Definitions
 
-from affine_dagster.definitions import EPOCH_JOB, HISTORY_JOB, RESCORE_JOB, SEND_JOB, SETTINGS_VARIABLE, build_defs
+from affine_dagster.definitions import EPOCH_JOB, HISTORY_JOB, REPLAY_JOB, RESCORE_JOB, SEND_JOB, SETTINGS_VARIABLE, build_defs
 from affine_dagster.reasons import AffineError
 from affine_dagster.resources import SettingsResource, StoreResource
 
@@ -83,7 +83,7 @@ def test_a_resource_replaces_the_default_of_its_name(tmp_path: Path) -> None:
 def test_only_the_job_of_its_own_sends() -> None:
     definitions = build_defs("")
     senders = [
-        name for name in (EPOCH_JOB, RESCORE_JOB, HISTORY_JOB, SEND_JOB)
+        name for name in (EPOCH_JOB, RESCORE_JOB, HISTORY_JOB, REPLAY_JOB, SEND_JOB)
         if "weight_submission" in {key.to_user_string() for key in definitions.resolve_job_def(name).asset_layer.selected_asset_keys}
     ]
     assert senders == [SEND_JOB]
@@ -93,7 +93,7 @@ def test_the_epoch_job_makes_every_asset_of_the_epoch() -> None:
     definitions = build_defs("")
     made = {key.to_user_string() for key in definitions.resolve_job_def(EPOCH_JOB).asset_layer.selected_asset_keys}
     everything = {key.to_user_string() for key in definitions.resolve_all_asset_keys()}
-    assert everything - made == {"weight_submission", "rescored_history"}
+    assert everything - made == {"weight_submission", "rescored_history", "replayed_history"}
 
 
 def test_the_rescore_job_is_evidence_to_leaderboard() -> None:

@@ -13,10 +13,10 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from affine_dagster.chain.local import LocalChain
 from affine_dagster.chain.local_world import LocalWorld
 from affine_dagster.cli.main import default_cache
-from affine_dagster.cli.replay import replayed
 from affine_dagster.definitions import build_defs
 from affine_dagster.environments.registry import environments
 from affine_dagster.evaluation.tasksets import task_sets
+from affine_dagster.history import replayed
 from affine_dagster.leaderboard.snapshot import LeaderboardModel, LeaderboardSnapshot, read_latest
 from affine_dagster.league.make import League, make_league
 from affine_dagster.league.recipes import DEMO

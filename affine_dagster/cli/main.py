@@ -107,12 +107,13 @@ def show(home: Path) -> None:
 @click.option("--home", type=HOME, required=True, help="a world that demo or dev made")
 @click.option("--rules", default="all", show_default=True, help="names of earlier rules with commas between, or all")
 @click.option("--epochs", default="all", show_default=True, help="A..B, A.., ..B or all")
-def replay(home: Path, rules: str, epochs: str) -> None:
-    """Print who was paid, and who would have been under each of the subnet's earlier rules."""
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="where to write the shares over time as a PNG")
+def replay(home: Path, rules: str, epochs: str, picture: Path | None) -> None:
+    """Print who was paid, and who would have been under each rule of the subnet's history and ours."""
     from affine_dagster.cli.replay import print_replay
     from affine_dagster.league.world import open_world
 
-    print_replay(open_world(home).settings(), rules.split(","), epochs)
+    print_replay(open_world(home).settings(), rules.split(","), epochs, picture)
 
 
 @main.command("settings")

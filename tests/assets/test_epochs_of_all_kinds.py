@@ -20,7 +20,7 @@ from affine_dagster.chain.local_world import LocalWorld
 from affine_dagster.cli.main import default_cache
 from affine_dagster.cli.runs import Ticker
 from affine_dagster.cli.serve import dagster_environment, prepare_home
-from affine_dagster.definitions import EPOCH_JOB, HISTORY_JOB, RESCORE_JOB, SEND_JOB, build_defs
+from affine_dagster.definitions import EPOCH_JOB, HISTORY_JOB, REPLAY_JOB, RESCORE_JOB, SEND_JOB, build_defs
 from affine_dagster.leaderboard.snapshot import LeaderboardSnapshot, parse
 from affine_dagster.league.make import make_league
 from affine_dagster.league.recipes import TINY
@@ -162,7 +162,7 @@ def test_every_asset_materialises_in_every_epoch(played: Validator) -> None:
     assets = [key for job in (EPOCH_JOB, SEND_JOB) for key in definitions.resolve_job_def(job).asset_layer.selected_asset_keys]
     made = {key.to_user_string(): played.instance.get_materialized_partitions(key) for key in assets}
     epochs = {epoch_name(epoch) for epoch in (PAID, QUIET, INVALID, GONE)}
-    assert set(made) == {key.to_user_string() for key in definitions.resolve_all_asset_keys()} - {"rescored_history"}
+    assert set(made) == {key.to_user_string() for key in definitions.resolve_all_asset_keys()} - {"rescored_history", "replayed_history"}
     assert {name: sorted(epochs - keys) for name, keys in made.items() if not epochs <= keys} == {}
 
 
@@ -381,4 +381,24 @@ def test_the_whole_history_is_one_materialisation_with_the_same_rows(changed: Ch
     assert record.partition_key is None
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["epochs"].value == CHANGED + 1
+    assert _sends(validator) == sends
+
+
+def test_history_under_each_rule_is_one_materialisation_and_changes_nothing(changed: Change) -> None:
+    """A replay of our own rule over the books gives what was paid; the others stand beside it."""
+    validator = changed.validator
+    before = {table.name: validator.tables.until(table, CHANGED, validator.other_scorer) for table in SCORED}
+    sends = _sends(validator)
+    validator.ticker(validator.other_settings).run(REPLAY_JOB, RunRequest())
+    (record,) = validator.instance.fetch_materializations(AssetKey("replayed_history"), limit=10).records
+    assert record.partition_key is None
+    assert record.asset_materialization is not None
+    shown = record.asset_materialization.metadata
+    assert shown["epochs"].value == CHANGED + 1
+    shares = [row.data for row in shown["mean shares"].value.records]  # type: ignore[union-attr]
+    assert shares
+    assert all(row["paid"] == row["frontier_credits"] for row in shares)
+    assert {table.name: validator.tables.until(table, CHANGED, validator.other_scorer).equals(before[table.name]) for table in SCORED} == (
+        dict.fromkeys([table.name for table in SCORED], True)
+    )
     assert _sends(validator) == sends

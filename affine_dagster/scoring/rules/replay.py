@@ -24,27 +24,15 @@ from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
 from affine_dagster.scoring.weights import TOTAL, apportion
 from affine_dagster.settings import Settings
-from affine_dagster.tables import REWARDS, Table
+from affine_dagster.tables import REPLAYED, REWARDS
 
-__all__ = ["EARLIER_RULES", "REPLAYED", "PastEpoch", "present_entrants", "replay", "rules_named"]
+__all__ = ["EARLIER_RULES", "PastEpoch", "present_entrants", "replay", "rules_named"]
 
 EARLIER_RULES: Mapping[str, ReplayedRule[Any]] = {
     rule.name: rule
     for rule in (DenseRank(), Supermajority(), SubsetWinners(), FourStage(), EloLadder(), Checkpoints(), ChampionChallenger())
 }
 """The subnet's rules from July 2025 to July 2026, in that order."""
-
-REPLAYED = Table(
-    "replayed",
-    {
-        "epoch": pl.Int64, "rule": pl.String, "version": pl.Int64, "hotkey": pl.String, "weights_digest": pl.String, "weight": pl.Int64,
-        "share": pl.Float64, "crowned": pl.Boolean, "terminated": pl.Boolean, "reason": pl.String, "detail": pl.String,
-        "coverage": pl.Float64,
-    },
-    key=("epoch", "rule", "hotkey"),
-)
-"""What a rule says of each registered hotkey in each epoch. ``weight`` sums to 65,535 over an epoch and rule, or to 0 where it pays
-nobody. ``coverage`` under 1: the ledger lacks results that the rule asks for. Derived, never stored."""
 
 _FACTOR = 2**48
 
