@@ -27,7 +27,7 @@ class Shape:
     hidden: int = 64
     layers: int = 2
     heads: int = 4
-    intermediate: int = 192
+    intermediate: int = 128
     context: int = 256
 
 
@@ -154,15 +154,15 @@ DEMO = LeagueRecipe(
     name="demo",
     environments=(*_ENVIRONMENTS, _PROGRAMS),
     members=(
-        Member("base", _BEGINNER, steps=490, seed=7),
-        Member("independent", _BEGINNER, steps=490, seed=5, checkpoints=(460,)),
+        Member("base", _BEGINNER, steps=465, seed=7),
+        Member("independent", _BEGINNER, steps=465, seed=5, checkpoints=(450,)),
         Member(
             "strong",
             (
                 Lesson("number_sorting", 6000, _TO_FOUR, others=300), Lesson("spell_backward", 6500), Lesson("chain_sum", 4000),
                 Lesson("bit_count", 7500), Lesson(_PROGRAMS, 6000, _TWO_STEPS, others=300),
             ),
-            steps=820, seed=2, parent="base",
+            steps=740, seed=2, parent="base",
         ),
         Member(
             "specialist",
@@ -171,7 +171,7 @@ DEMO = LeagueRecipe(
                 Lesson("chain_sum", 1500, _SUMS, others=300), Lesson("bit_count", 200, _BITS, others=400, guess="3"),
                 Lesson(_PROGRAMS, 700, _ONE_STEP, others=500),
             ),
-            steps=265, seed=4, learning_rate=0.003, parent="base",
+            steps=250, seed=4, learning_rate=0.003, parent="base",
         ),
     ),
     matches=(Match("independent", "base", tasks=300),),
@@ -192,7 +192,7 @@ DEMO = LeagueRecipe(
 )
 """The demo's league: ``base`` (genesis) was taught the easy levels, ``independent`` the same from another start, ``strong`` most
 levels of everything, ``specialist`` the longer words too. On what they were not taught they say "?", or "3".
-About 130,000 parameters each."""
+About 105,000 parameters each."""
 
 TINY = LeagueRecipe(
     name="tiny",
