@@ -220,7 +220,7 @@ def _anchored(settings: Settings, folder: Path) -> Settings:
     return settings.model_copy(update={"chain": chain, "hub": hub, "store": store})
 
 
-SCORER_CODE = 1
+SCORER_CODE = 2
 """Counts changes of the scoring code that change results; part of every scorer version."""
 
 

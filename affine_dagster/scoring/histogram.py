@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from affine_dagster.reasons import AffineError
 
-__all__ = ["MISSING", "STEPS", "Histogram", "quantise"]
+__all__ = ["MISSING", "STEPS", "Histogram", "quantise", "quantised"]
 
 STEPS = 1000
 """Steps of a quantised reward in [0, 1]."""
@@ -29,20 +29,21 @@ Steps = npt.NDArray[np.int32]
 
 
 def quantise(rewards: Iterable[float | None]) -> Steps:
-    """Rewards in [0, 1] as thousandths, rounded half to even; None becomes :data:`MISSING`.
+    """Rewards in [0, 1] as thousandths, rounded half to even; None becomes :data:`MISSING`. See :func:`quantised`."""
+    listed = list(rewards)
+    known = np.array([reward is not None for reward in listed], dtype=bool)
+    return quantised(np.array([0.0 if reward is None else reward for reward in listed], dtype=np.float64), known)
+
+
+def quantised(values: npt.NDArray[np.float64], known: npt.NDArray[np.bool_]) -> Steps:
+    """Rewards in [0, 1] as thousandths, rounded half to even; those that are not ``known`` become :data:`MISSING`.
 
     Raises ``bad_table`` on NaN, infinity and values outside [0, 1] (cases S1, S5, E7): such a reward is a fault of the ledger.
     """
-    values = np.array([-1.0 if reward is None else _checked(reward) for reward in rewards], dtype=np.float64)
-    steps: Steps = np.rint(values * STEPS).astype(np.int32)
-    steps[values < 0] = MISSING
-    return steps
-
-
-def _checked(reward: float) -> float:
-    if not 0.0 <= reward <= 1.0:  # NaN is refused too: it compares false
-        raise AffineError("bad_table", f"a reward must be a number in [0, 1], not {reward!r}")
-    return reward
+    wrong = known & ~((values >= 0) & (values <= 1))  # NaN compares false
+    if wrong.any():
+        raise AffineError("bad_table", f"a reward must be a number in [0, 1], not {float(values[wrong][0])!r}")
+    return np.where(known, np.rint(values * STEPS), MISSING).astype(np.int32)
 
 
 @dataclass(frozen=True)

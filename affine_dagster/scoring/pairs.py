@@ -5,23 +5,31 @@ What must not go in: the verdict itself (``contest.py``) and who enters (``front
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from affine_dagster.scoring.contest import ContestRule, ContestState, ContestVerdict, judge
-from affine_dagster.scoring.histogram import Histogram, Steps
-from affine_dagster.scoring.intervals import difference_interval
+from affine_dagster.scoring.contest import ContestRule, ContestState, ContestVerdict, judge_all
+from affine_dagster.scoring.counts import Counts
+from affine_dagster.scoring.evidence import log_evidence_units
+from affine_dagster.scoring.exact_logs import UNIT, Units
+from affine_dagster.scoring.histogram import MISSING, Histogram
+from affine_dagster.scoring.intervals import difference_intervals
 from affine_dagster.scoring.models import by_position
-from affine_dagster.scoring.rewards import checked_rewards, part, task_steps
+from affine_dagster.scoring.rewards import Runs, checked_rewards, runs_of
 from affine_dagster.settings import Settings
 from affine_dagster.tables import CONTESTS, EVIDENCE
 
-__all__ = ["EpochEvidence", "epoch_evidence"]
+__all__ = ["Contest", "EpochEvidence", "EpochPairs", "Pair", "epoch_evidence", "judge_epoch"]
 
 Row = Mapping[str, Any]
+Pair = tuple[str, str]
+"""The weights digests of a challenger and of whom it must beat."""
+
 _LASTING = (ContestState.WON, ContestState.REGRESSED, ContestState.EXPIRED)
 """Verdicts that later tasks of the same pair do not undo: a bound that was crossed once holds (Ville), spent tasks stay spent."""
 
@@ -34,37 +42,28 @@ class EpochEvidence:
     contests: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class _Before:
-    """What earlier epochs know of the pairs: the newest rows."""
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Where a pair stands after an epoch: a CONTESTS row, and its merged histograms in the order of the environments' names."""
 
-    evidence: Mapping[tuple[str, str, str], Row]
-    contests: Mapping[tuple[str, str], Row]
-
-    @classmethod
-    def of(cls, evidence: pl.DataFrame, contests: pl.DataFrame, epoch: int) -> _Before:
-        merged = _newest(evidence, epoch, "challenger", "incumbent", "environment")
-        verdicts = _newest(contests, epoch, "challenger", "incumbent")
-        return cls(
-            {(row["challenger"], row["incumbent"], row["environment"]): row for row in merged.iter_rows(named=True)},
-            {(row["challenger"], row["incumbent"]): row for row in verdicts.iter_rows(named=True)},
-        )
-
-    def histogram(self, challenger: str, incumbent: str, environment: str) -> Histogram:
-        row = self.evidence.get((challenger, incumbent, environment))
-        return Histogram() if row is None else Histogram.from_rows(row["histogram"], row["missing"])
+    state: str
+    reason: str
+    environment: str | None
+    strict: bool
+    tasks: int
+    epochs: int
+    alpha: float
+    discordance: float
+    histograms: tuple[Histogram, ...]
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """A judged pair with the rows it gives."""
+class EpochPairs:
+    """The judged pairs of an epoch. ``logs``: their log e-values in units of 2**-32, of shape (pairs, environments, 4)."""
 
-    contest: dict[str, Any]
-    evidence: tuple[dict[str, Any], ...]
-
-    @property
-    def won(self) -> bool:
-        return bool(self.contest["state"] == ContestState.WON)
+    environments: tuple[str, ...]
+    contests: Mapping[Pair, Contest]
+    logs: Units
 
 
 def epoch_evidence(
@@ -72,89 +71,170 @@ def epoch_evidence(
 ) -> EpochEvidence:
     """Evidence and verdicts of ``epoch`` from its PLAN and REWARDS rows and the EVIDENCE and CONTESTS rows of earlier epochs.
 
-    Rows of other epochs in ``plan`` and ``rewards`` are ignored, and so are prior rows of this epoch or later: a re-run gives
-    the same. The newest prior row of a pair counts, with its alpha and discordance, since bets are fixed when a pair starts.
-    A challenger meets its planned opponents, on the tasks as far as it ran, and those challengers of earlier position that
-    have won a pair of theirs, on the tasks that both ran (nobody else can be accepted before it in this epoch).
+    Prior rows of this epoch or later are ignored: a re-run gives the same. The newest prior row of a pair counts. See
+    :func:`judge_epoch`.
+    """
+    planned = plan.filter((pl.col("epoch") == epoch) & (pl.col("role") == "challenger"))["weights_digest"].unique().to_list()
+    names = tuple(sorted(settings.evaluation.environments))
+    earlier = _earlier(prior_evidence, prior_contests, planned, names, epoch)
+    return _frames(judge_epoch(plan, rewards, earlier, settings, epoch), settings, epoch)
+
+
+def judge_epoch(plan: pl.DataFrame, rewards: pl.DataFrame, earlier: Mapping[Pair, Contest], settings: Settings, epoch: int) -> EpochPairs:
+    """The pairs of ``epoch`` from its PLAN and REWARDS rows and from where they stood before.
+
+    Rows of other epochs in ``plan`` and ``rewards`` are ignored. A pair keeps its first alpha and discordance, since bets are fixed
+    when a pair starts. A challenger meets its planned opponents, on the tasks as far as it ran, and those challengers of earlier
+    position that have won a pair of theirs, on the tasks that both ran (nobody else can be accepted before it in this epoch).
     Raises ``bad_table`` on impossible rewards.
     """
-    rows = plan.filter((pl.col("epoch") == epoch) & (pl.col("purpose") == "contest") & pl.col("planned"))
+    rows = plan.filter((pl.col("epoch") == epoch) & (pl.col("purpose") == "contest") & pl.col("planned") & (pl.col("role") == "challenger"))
     ran = rewards.filter((pl.col("epoch") == epoch) & (pl.col("purpose") == "contest") & (pl.col("task_epoch") == epoch))
-    judge_ = _Judge(
-        task_steps(checked_rewards(ran, settings.evaluation.environments)), settings,
-        _Before.of(prior_evidence, prior_contests, epoch), epoch,
-    )
-    challengers = sorted(rows.filter(pl.col("role") == "challenger").to_dicts(), key=by_position)
-    pairs = list(_pairs(challengers, judge_))
-    return EpochEvidence(
-        EVIDENCE.frame(row for pair in pairs for row in pair.evidence).sort(EVIDENCE.key),
-        CONTESTS.frame(pair.contest for pair in pairs).sort(CONTESTS.key),
-    )
-
-
-def _newest(frame: pl.DataFrame, epoch: int, *key: str) -> pl.DataFrame:
-    return frame.filter(pl.col("epoch") < epoch).sort("epoch").unique(list(key), keep="last", maintain_order=True)
-
-
-def _pairs(challengers: Sequence[Row], judge_: _Judge) -> Iterator[_Pair]:
-    ahead: list[Row] = []
-    for row in challengers:
-        opponents = sorted(set(row["opponents"]) - {row["weights_digest"]})
-        made = [judge_.pair(row, opponent, None) for opponent in opponents]
-        made += [judge_.pair(row, other["weights_digest"], other) for other in ahead if other["weights_digest"] not in opponents]
-        if any(pair.won for pair in made):
-            ahead.append(row)
-        yield from made
+    names = tuple(sorted(settings.evaluation.environments))
+    bench = _Bench(runs_of(checked_rewards(ran, names), names), names, settings, earlier)
+    challengers = sorted(rows.to_dicts(), key=by_position)
+    meetings = [
+        _Meeting(row, opponent, None)
+        for row in challengers for opponent in sorted(set(row["opponents"]) - {row["weights_digest"]})
+    ]
+    judged = [bench.judged(meetings)]
+    winners = {pair[0] for pair, contest in judged[0].contests.items() if contest.state == ContestState.WON}
+    for at, row in enumerate(challengers):
+        if row["weights_digest"] in winners:
+            after = [later for later in challengers[at + 1 :] if row["weights_digest"] not in later["opponents"]]
+            judged.append(bench.judged([_Meeting(later, row["weights_digest"], row) for later in after]))
+            winners |= {pair[0] for pair, contest in judged[-1].contests.items() if contest.state == ContestState.WON}
+    contests = {pair: contest for one in judged for pair, contest in one.contests.items()}
+    return EpochPairs(names, contests, np.concatenate([one.logs for one in judged]))
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _Meeting:
+    """A challenger's PLAN row and an incumbent, or a ``rival``: another challenger's row, which may have stopped before it."""
+
+    row: Row
+    incumbent: str
+    rival: Row | None
+
+    @property
+    def pair(self) -> Pair:
+        return self.row["weights_digest"], self.incumbent
+
+
+@dataclass(frozen=True)
+class _Bench:
     """The epoch's quantised rewards with what is known of earlier epochs."""
 
-    runs: Mapping[tuple[str, str], Steps]
+    runs: Runs
+    environments: tuple[str, ...]
     settings: Settings
-    before: _Before
-    epoch: int
+    earlier: Mapping[Pair, Contest]
 
-    def pair(self, row: Row, incumbent: str, rival: Row | None) -> _Pair:
-        """The pair of a challenger's PLAN row and an incumbent, or a ``rival``: another challenger, which may have stopped before."""
-        challenger = row["weights_digest"]
-        names = self.settings.evaluation.environments
-        fresh = {name: self._fresh(row, incumbent, rival, name) for name in names}
-        merged = {name: self.before.histogram(challenger, incumbent, name) + fresh[name] for name in names}
-        prior = self.before.contests.get((challenger, incumbent))
-        alpha, discordance = (row["alpha"], row["discordance"]) if prior is None else (prior["alpha"], prior["discordance"])
-        rule = ContestRule.of(self.settings.scoring, self.settings.evaluation, alpha, discordance)
-        epochs = (0 if prior is None else int(prior["epochs"])) + any(entry.tasks for entry in fresh.values())
-        tasks = min(entry.tasks for entry in merged.values())
-        verdict = judge(merged, rule, tasks, epochs)
-        key = {"epoch": self.epoch, "challenger": challenger, "incumbent": incumbent}
-        contest = key | _standing(verdict, prior) | {"tasks": tasks, "epochs": epochs, "alpha": alpha, "discordance": discordance}
-        return _Pair(contest, tuple(key | self._evidence(name, merged[name], verdict) for name in sorted(names)))
-
-    def _fresh(self, row: Row, incumbent: str, rival: Row | None, environment: str) -> Histogram:
-        mine, theirs = (row["weights_digest"], environment), (incumbent, environment)
-        if mine not in self.runs:
-            return Histogram()
-        start, stop = int(row["first_task"]), self.runs[mine].size
-        if rival is not None:
-            start = max(start, int(rival["first_task"]))
-            stop = min(stop, self.runs[theirs].size if theirs in self.runs else 0)
-        return Histogram.of_pairs(part(self.runs, mine, start, stop), part(self.runs, theirs, start, stop))
-
-    def _evidence(self, environment: str, merged: Histogram, verdict: ContestVerdict) -> dict[str, Any]:
-        logs = dict(verdict.evidence)[environment]
-        interval = difference_interval(merged, self.settings.scoring.assay_alpha)
-        return {
-            "environment": environment, "tasks": merged.tasks, "missing": merged.missing, "histogram": merged.to_rows(),
-            "mean_difference": merged.mean, "lower": interval.lower, "upper": interval.upper,
-            "log_e_win": logs.win, "log_e_not_worse": logs.not_worse, "log_e_futile": logs.futile, "log_e_regressed": logs.regressed,
+    def judged(self, meetings: Sequence[_Meeting]) -> EpochPairs:
+        """These pairs, all at once."""
+        width = len(self.environments)
+        before = [self.earlier.get(one.pair) for one in meetings]
+        fresh = self._fresh(meetings)
+        merged = fresh + Counts.of_histograms(
+            [one for contest in before for one in ((Histogram(),) * width if contest is None else contest.histograms)]
+        )
+        rules = [self._rule(one, contest) for one, contest in zip(meetings, before, strict=True)]
+        shape = (len(meetings), width)
+        ran = (fresh.tasks.reshape(shape).sum(axis=1) > 0).tolist()
+        epochs = [(0 if contest is None else contest.epochs) + now for contest, now in zip(before, ran, strict=True)]
+        tasks = merged.tasks.reshape(shape).min(axis=1).tolist()
+        logs = log_evidence_units(merged, [rule.stakes for rule in rules for _ in range(width)])
+        verdicts = judge_all(self.environments, merged, logs, rules, tasks, epochs)
+        histograms = merged.histograms()
+        contests = {
+            one.pair: _after(verdicts[at], before[at], rules[at], tasks[at], epochs[at], tuple(histograms[at * width : (at + 1) * width]))
+            for at, one in enumerate(meetings)
         }
+        return EpochPairs(self.environments, contests, logs.reshape(*shape, 4))
+
+    def _rule(self, meeting: _Meeting, before: Contest | None) -> ContestRule:
+        alpha, discordance = (meeting.row["alpha"], meeting.row["discordance"]) if before is None else (before.alpha, before.discordance)
+        return ContestRule.of(self.settings.scoring, self.settings.evaluation, alpha, discordance)
+
+    def _fresh(self, meetings: Sequence[_Meeting]) -> Counts:
+        """A row a pair and environment, this epoch's differences: from the challenger's first task to its last, or to the rival's."""
+        width, runs = len(self.environments), self.runs
+        mine = np.array([runs.place(one.row["weights_digest"]) for one in meetings], dtype=np.int64)
+        theirs = np.array([runs.place(one.incumbent) for one in meetings], dtype=np.int64)
+        rival = np.array([one.rival is not None for one in meetings], dtype=bool)
+        starts = np.array([_first_task(one) for one in meetings], dtype=np.int64)
+        stops = np.where(rival[:, None], np.minimum(runs.sizes[mine], runs.sizes[theirs]), runs.sizes[mine])
+        stops = np.where(runs.sizes[mine] > 0, stops, 0)
+        task = np.arange(runs.steps.shape[2])
+        counted = (task >= starts[:, None, None]) & (task < stops[:, :, None])
+        pair, environment, at = np.nonzero(counted)
+        ours, others = runs.steps[mine[pair], environment, at], runs.steps[theirs[pair], environment, at]
+        values = np.where((ours == MISSING) | (others == MISSING), MISSING, ours - others).astype(np.int64)
+        return Counts.of_values(pair * width + environment, values, len(meetings) * width)
 
 
-def _standing(verdict: ContestVerdict, prior: Row | None) -> dict[str, Any]:
-    """The verdict to record: an earlier lasting one stands; that of a won pair may still become strict."""
-    if prior is not None and prior["state"] in _LASTING:
-        kept = {name: prior[name] for name in ("state", "reason", "environment")}
-        return kept | {"strict": prior["strict"] or (prior["state"] == ContestState.WON and verdict.strict)}
-    return {"state": str(verdict.state), "reason": verdict.reason, "environment": verdict.environment, "strict": verdict.strict}
+def _first_task(meeting: _Meeting) -> int:
+    first = int(meeting.row["first_task"])
+    return first if meeting.rival is None else max(first, int(meeting.rival["first_task"]))
+
+
+def _after(
+    verdict: ContestVerdict, before: Contest | None, rule: ContestRule, tasks: int, epochs: int, histograms: tuple[Histogram, ...]
+) -> Contest:
+    """Where the pair stands: an earlier lasting verdict stays; that of a won pair may still become strict."""
+    state, reason, environment, strict = str(verdict.state), verdict.reason, verdict.environment, verdict.strict
+    if before is not None and before.state in _LASTING:
+        strict = before.strict or (before.state == ContestState.WON and verdict.strict)
+        state, reason, environment = before.state, before.reason, before.environment
+    return Contest(state, reason, environment, strict, tasks, epochs, rule.alpha, rule.discordance, histograms)
+
+
+# --- frames -------------------------------------------------------------------------------------------------------------------
+
+
+def _earlier(
+    evidence: pl.DataFrame, contests: pl.DataFrame, challengers: Collection[str], environments: Sequence[str], epoch: int
+) -> dict[Pair, Contest]:
+    """Where the pairs of these challengers stood, from the newest EVIDENCE and CONTESTS rows before the epoch."""
+    merged: dict[Pair, dict[str, Histogram]] = {}
+    for row in _newest(evidence, challengers, epoch, "challenger", "incumbent", "environment"):
+        pair = (row["challenger"], row["incumbent"])
+        merged.setdefault(pair, {})[row["environment"]] = Histogram.from_rows(row["histogram"], row["missing"])
+    return {
+        pair: Contest(
+            row["state"], row["reason"], row["environment"], row["strict"], row["tasks"], row["epochs"], row["alpha"], row["discordance"],
+            tuple(merged.get(pair, {}).get(name, Histogram()) for name in environments),
+        )
+        for row in _newest(contests, challengers, epoch, "challenger", "incumbent") for pair in [(row["challenger"], row["incumbent"])]
+    }
+
+
+def _newest(frame: pl.DataFrame, challengers: Collection[str], epoch: int, *key: str) -> Iterable[Row]:
+    chosen = frame.filter((pl.col("epoch") < epoch) & pl.col("challenger").is_in(list(challengers)))
+    return chosen.sort("epoch").unique(list(key), keep="last", maintain_order=True).iter_rows(named=True)
+
+
+def _frames(pairs: EpochPairs, settings: Settings, epoch: int) -> EpochEvidence:
+    keys = [{"epoch": epoch, "challenger": challenger, "incumbent": incumbent} for challenger, incumbent in pairs.contests]
+    standing = ("state", "reason", "environment", "strict", "tasks", "epochs", "alpha", "discordance")
+    contests = [
+        key | {name: getattr(contest, name) for name in standing} for key, contest in zip(keys, pairs.contests.values(), strict=True)
+    ]
+    histograms = [one for contest in pairs.contests.values() for one in contest.histograms]
+    intervals = difference_intervals(Counts.of_histograms(histograms), settings.scoring.assay_alpha)
+    logs = pairs.logs.reshape(-1, 4) / UNIT
+    width = len(pairs.environments)
+    evidence = [
+        keys[at // width] | _evidence_row(pairs.environments[at % width], one, logs[at])
+        | {"lower": float(intervals.lower[at]), "upper": float(intervals.upper[at])}
+        for at, one in enumerate(histograms)
+    ]
+    return EpochEvidence(EVIDENCE.frame(evidence).sort(EVIDENCE.key), CONTESTS.frame(contests).sort(CONTESTS.key))
+
+
+def _evidence_row(environment: str, merged: Histogram, logs: npt.NDArray[np.float64]) -> dict[str, Any]:
+    names = ("log_e_win", "log_e_not_worse", "log_e_futile", "log_e_regressed")
+    return {
+        "environment": environment, "tasks": merged.tasks, "missing": merged.missing, "histogram": merged.to_rows(),
+        "mean_difference": merged.mean, **dict(zip(names, logs.tolist(), strict=True)),
+    }

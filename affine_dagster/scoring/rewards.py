@@ -5,15 +5,17 @@ Everything behind it sees integers only. What must not go in: evidence and inter
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from affine_dagster.reasons import AffineError, Fault
-from affine_dagster.scoring.histogram import MISSING, Steps, quantise
+from affine_dagster.scoring.histogram import MISSING, Steps, quantised
 
-__all__ = ["checked_rewards", "part", "task_steps"]
+__all__ = ["Runs", "checked_rewards", "codes", "part", "runs_of", "task_steps"]
 
 _TASK = ["environment", "purpose", "task_epoch", "index", "weights_digest"]
 
@@ -25,14 +27,52 @@ def checked_rewards(rewards: pl.DataFrame, environments: Collection[str]) -> pl.
     Raises ``bad_table`` on a reward that is NaN, infinite or outside [0, 1], and on no reward without a fault.
     """
     rows = rewards.filter(pl.col("environment").is_in(list(environments))).select("epoch", *_TASK, "reward", "fault")
-    model_fault = pl.col("fault").eq(str(Fault.MODEL)).fill_null(False)
-    if rows.filter(pl.col("fault").is_null() & pl.col("reward").is_null()).height:
+    if rows.select((pl.col("fault").is_null() & pl.col("reward").is_null()).any()).item():
         raise AffineError("bad_table", "rewards: a row has neither a reward nor a fault")
+    model_fault = pl.col("fault").eq(str(Fault.MODEL)).fill_null(False)
     known = pl.when(model_fault).then(0.0).when(pl.col("fault").is_null()).then("reward")
-    steps = quantise(rows.select(known.alias("known"))["known"].to_list())
-    rows = rows.select("epoch", *_TASK, model_fault.alias("model_fault"), pl.Series("steps", steps))
-    first = rows.sort(pl.col("steps") == MISSING, "epoch").unique(_TASK, keep="first", maintain_order=True)
-    return first.sort(_TASK)
+    rows = rows.select("epoch", *_TASK, model_fault.alias("model_fault"), known.alias("steps"))
+    found = rows["steps"]
+    rows = rows.with_columns(pl.Series("steps", quantised(found.fill_null(0.0).to_numpy(), found.is_not_null().to_numpy())))
+    if rows["epoch"].n_unique() > 1:  # the key of a table has the epoch in it, so one epoch has no task twice
+        rows = rows.sort(pl.col("steps") == MISSING, "epoch").unique(_TASK, keep="first", maintain_order=True)
+    return rows
+
+
+def codes(names: pl.Series) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
+    """The distinct names in order of first appearance, and the place of each row's name among them."""
+    distinct = names.unique(maintain_order=True)
+    return tuple(distinct), names.cast(pl.Enum(distinct)).to_physical().cast(pl.Int64).to_numpy()
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Quantised rewards, int32 of shape (models, environments, tasks), ``MISSING`` where there is none.
+
+    ``places``: by weights digest the place on the first axis. ``sizes``: by model and environment the last task that ran, plus one.
+    The last model is one that never ran: the place of any digest that is not here.
+    """
+
+    places: Mapping[str, int]
+    steps: Steps
+    sizes: npt.NDArray[np.int64]
+
+    def place(self, weights_digest: str) -> int:
+        """The place of a model on the first axis."""
+        return self.places.get(weights_digest, len(self.places))
+
+
+def runs_of(checked: pl.DataFrame, environments: Sequence[str]) -> Runs:
+    """The runs of :func:`checked_rewards` rows of one purpose and one task epoch, in the order of ``environments``."""
+    digests, model = codes(checked["weights_digest"])
+    names, named = codes(checked["environment"])
+    environment = np.array([list(environments).index(name) for name in names], dtype=np.int64)[named] if names else named
+    index = checked["index"].to_numpy()
+    sizes = np.zeros((len(digests) + 1, len(environments)), dtype=np.int64)
+    np.maximum.at(sizes, (model, environment), index + 1)
+    steps = np.full((*sizes.shape, int(sizes.max(initial=0))), MISSING, dtype=np.int32)
+    steps[model, environment, index] = checked["steps"].to_numpy()
+    return Runs({digest: at for at, digest in enumerate(digests)}, steps, sizes)
 
 
 def task_steps(checked: pl.DataFrame) -> dict[tuple[str, str], Steps]:
@@ -40,13 +80,12 @@ def task_steps(checked: pl.DataFrame) -> dict[tuple[str, str], Steps]:
 
     ``checked`` holds rows of one purpose and one task epoch. An index without a row is MISSING.
     """
-    found: dict[tuple[str, str], Steps] = {}
-    for (digest, environment), rows in checked.group_by(["weights_digest", "environment"], maintain_order=True):
-        index = rows["index"].to_numpy()
-        laid = np.full(int(index.max()) + 1, MISSING, dtype=np.int32)
-        laid[index] = rows["steps"].to_numpy()
-        found[str(digest), str(environment)] = laid
-    return found
+    environments = sorted(checked["environment"].unique())
+    runs = runs_of(checked, environments)
+    return {
+        (digest, name): runs.steps[place, at, : runs.sizes[place, at]]
+        for digest, place in runs.places.items() for at, name in enumerate(environments) if runs.sizes[place, at]
+    }
 
 
 def part(runs: Mapping[tuple[str, str], Steps], key: tuple[str, str], start: int, stop: int) -> Steps:

@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from affine_dagster.scoring.counts import Counts
 from affine_dagster.scoring.histogram import MISSING, Histogram
-from affine_dagster.scoring.intervals import reward_interval
+from affine_dagster.scoring.intervals import Interval, reward_intervals
 from affine_dagster.scoring.rewards import checked_rewards
 from affine_dagster.settings import Settings
 from affine_dagster.tables import SCORES
@@ -26,18 +27,18 @@ def epoch_scores(rewards: pl.DataFrame, settings: Settings, epoch: int) -> pl.Da
     (level 1 − assay_alpha) counts missing tasks against both of its ends (case E10). What did not run has no row: never 0 (S11).
     """
     checked = checked_rewards(rewards.filter(pl.col("epoch") == epoch), settings.evaluation.environments)
-    alpha = settings.scoring.assay_alpha
-    groups = checked.group_by(["weights_digest", "environment", "purpose"], maintain_order=True)
-    rows = [
-        {"epoch": epoch, "weights_digest": key[0], "environment": key[1], "purpose": key[2], **_score(rows, alpha)} for key, rows in groups
+    groups = list(checked.group_by(["weights_digest", "environment", "purpose"], maintain_order=True))
+    seen = [Histogram.of_steps(rows["steps"].to_numpy()) for _, rows in groups]
+    intervals = reward_intervals(Counts.of_histograms(seen), settings.scoring.assay_alpha)
+    made = [
+        {"epoch": epoch, "weights_digest": key[0], "environment": key[1], "purpose": key[2], **_score(rows, seen[at], intervals.row(at))}
+        for at, (key, rows) in enumerate(groups)
     ]
-    return SCORES.frame(rows).sort(SCORES.key)
+    return SCORES.frame(made).sort(SCORES.key)
 
 
-def _score(rows: pl.DataFrame, alpha: float) -> dict[str, Any]:
-    seen = Histogram.of_steps(rows["steps"].to_numpy())
+def _score(rows: pl.DataFrame, seen: Histogram, interval: Interval) -> dict[str, Any]:
     faults = rows.filter(pl.col("model_fault") & (pl.col("steps") != MISSING)).height
-    interval = reward_interval(seen, alpha)
     return {
         "n": seen.tasks, "n_ok": seen.observed - faults, "n_model_fault": faults, "n_missing": seen.missing,
         "mean": seen.mean, "lower": interval.lower, "upper": interval.upper,
