@@ -5,7 +5,7 @@ What must not go in: any rule (``scoring/``), and writing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,12 +13,12 @@ import polars as pl
 from affine_dagster.integrity.coverage import breaker_open, fault_findings
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
-from affine_dagster.scoring.models import origin_models
+from affine_dagster.scoring.models import Origin, OriginIndex, origin_models, origins_of
 from affine_dagster.scoring.rule import EpochInputs
-from affine_dagster.scoring.rules.replay import PastEpoch, present_entrants, replay, rules_named
+from affine_dagster.scoring.rules.replay import EntrantIndex, PastEpoch, replay, rules_named
 from affine_dagster.settings import Settings
 from affine_dagster.store import Store, Tables
-from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN, REPLAYED
+from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN, REPLAYED, Table
 
 __all__ = ["History", "epoch_range", "replayed"]
 
@@ -51,8 +51,8 @@ class History:
         """The epochs that have a plan, ascending."""
         return sorted(self.tables.epochs(PLAN))
 
-    def inputs(self, epoch: int, models: pl.DataFrame | None = None) -> EpochInputs:
-        """What a rule reads of an epoch; ``models``: MODELS as known in it, where the caller has them.
+    def inputs(self, epoch: int, models: Mapping[str, Origin] | None = None) -> EpochInputs:
+        """What a rule reads of an epoch; ``models``: the origins as known in it, where the caller has them.
 
         Raises ``missing_input`` where a table is absent.
         """
@@ -72,19 +72,27 @@ class History:
 
     def past(self, epochs: Sequence[int]) -> Iterator[PastEpoch]:
         """These epochs, in order, each with what was known in it. Raises ``missing_input`` where a table is absent."""
-        last = max(epochs, default=0)
-        fingerprints, kinship = self.tables.until(FINGERPRINTS, last), self.tables.until(KINSHIP, last)
+        origins, entrants = OriginIndex(), EntrantIndex()
+        known = iter(sorted({*self.tables.epochs(FINGERPRINTS), *self.tables.epochs(KINSHIP)}))
+        waiting = next(known, None)
         for epoch in epochs:
-            known = fingerprints.filter(pl.col("epoch") <= epoch)
-            models = origin_models(known, kinship.filter(pl.col("epoch") <= epoch))
-            neurons = self.tables.need(NEURONS, epoch)
+            while waiting is not None and waiting <= epoch:
+                fingerprints = self._or_empty(FINGERPRINTS, waiting)
+                origins.add(waiting, fingerprints, self._or_empty(KINSHIP, waiting))
+                entrants.add(fingerprints)
+                waiting = next(known, None)
+            models, neurons = origins.at(epoch), self.tables.need(NEURONS, epoch)
             inputs = self.inputs(epoch, models)
             first = neurons.filter(pl.col("uid") == 0)["hotkey"].to_list()
-            yield PastEpoch(inputs, present_entrants(known, models, neurons), first[0] if first else inputs.burn_hotkey)
+            yield PastEpoch(inputs, entrants.present(models, neurons), first[0] if first else inputs.burn_hotkey)
 
-    def models(self, epoch: int) -> pl.DataFrame:
-        """The origin submission of each weights digest known at an epoch."""
-        return origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch))
+    def models(self, epoch: int) -> Mapping[str, Origin]:
+        """The origin of each weights digest known at an epoch."""
+        return origins_of(origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch)))
+
+    def _or_empty(self, table: Table, epoch: int) -> pl.DataFrame:
+        found = self.tables.read(table, epoch)
+        return table.empty() if found is None else found
 
     def faults(self, plan: pl.DataFrame, rewards: pl.DataFrame, epoch: int) -> pl.DataFrame:
         """The findings on faults alike, from the epoch's PLAN and REWARDS rows."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -19,7 +21,7 @@ from affine_dagster.scoring.hypervolume import exclusive
 from affine_dagster.settings import ScoringSettings
 from affine_dagster.tables import CREDITS
 
-__all__ = ["DECAY_ONE", "chronological_credits", "decay", "epoch_credits"]
+__all__ = ["DECAY_ONE", "Credit", "chronological_credits", "credits_of", "decay", "epoch_credits"]
 
 DECAY_ONE = 2**32
 """The decay factor 1: credits are decayed in units of 2**-32."""
@@ -33,6 +35,7 @@ def chronological_credits(lower: Sequence[Sequence[int]], upper: Sequence[Sequen
     return [exclusive(point, upper[:at]) for at, point in enumerate(lower)]
 
 
+@lru_cache(maxsize=2**16)
 def decay(age_blocks: int, half_life_blocks: int) -> int:
     """2**(−age / half-life) in units of 2**-32, rounded down, by integer arithmetic alone: the same on every machine.
 
@@ -51,36 +54,57 @@ def decay(age_blocks: int, half_life_blocks: int) -> int:
     return factor >> min(whole, _PRECISION) >> (_PRECISION - 32)
 
 
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What an accepted model is owed at an epoch. ``units``: grid cells; ``decayed``: units of 2**-32 of a cell."""
+
+    member: Member
+    units: int
+    decayed: int
+    frozen: bool
+    registered: bool
+
+    @property
+    def reason(self) -> str:
+        """Why it is or is not paid."""
+        if self.units == 0:
+            return "no_credit" if self.member.assay_complete else "assaying"
+        return "credited" if self.registered else "not_registered"
+
+
 def epoch_credits(
     frontier: pl.DataFrame, registered: Collection[str], *, epoch: int, boundary_block: int, scoring: ScoringSettings
 ) -> pl.DataFrame:
-    """The CREDITS rows of one epoch's FRONTIER rows, in commit order; genesis earns nothing and has no row.
-
-    ``registered``: hotkeys at the boundary block. A credit is frozen when its own assay and all earlier ones are complete.
-    """
+    """The CREDITS rows of one epoch's FRONTIER rows, in commit order: see :func:`credits_of`."""
     members = members_of(frontier)
-    found = chronological_credits([member.lower for member in members], [member.upper for member in members])
-    rows = [
-        _row(member, units, boundary_block, scoring)
-        | {"epoch": epoch, "frozen": all(other.assay_complete for other in members[: at + 1])}
-        | _payable(member, units, registered)
-        for at, (member, units) in enumerate(zip(members, found, strict=True)) if not member.genesis
-    ]
-    return CREDITS.frame(rows)
+    units = chronological_credits([member.lower for member in members], [member.upper for member in members])
+    made = credits_of(members, units, registered, boundary_block, scoring.half_life_blocks)
+    return CREDITS.frame(_row(credit, epoch, scoring.grid) for credit in made)
 
 
-def _row(member: Member, units: int, boundary_block: int, scoring: ScoringSettings) -> dict[str, Any]:
-    one: int = scoring.grid ** len(member.environments)
-    decayed = units * decay(boundary_block - member.accepted_block, scoring.half_life_blocks)
+def credits_of(
+    members: Sequence[Member], units: Sequence[int], registered: Collection[str], boundary_block: int, half_life_blocks: int
+) -> list[Credit]:
+    """What each member is owed, in commit order; genesis earns nothing and has none.
+
+    ``units``: :func:`chronological_credits` of all members. ``registered``: hotkeys at the boundary block. A credit is frozen when its
+    own assay and all earlier ones are complete.
+    """
+    made, frozen = [], True
+    for member, found in zip(members, units, strict=True):
+        frozen = frozen and member.assay_complete
+        if not member.genesis:
+            decayed = found * decay(boundary_block - member.accepted_block, half_life_blocks)
+            made.append(Credit(member, found, decayed, frozen, member.hotkey in registered))
+    return made
+
+
+def _row(credit: Credit, epoch: int, grid: int) -> dict[str, Any]:
+    member = credit.member
+    one: int = grid ** len(member.environments)
     return {
-        "weights_digest": member.weights_digest, "submission_id": member.submission_id, "hotkey": member.hotkey,
-        "block": member.block, "extrinsic_index": member.extrinsic_index, "accepted_block": member.accepted_block,
-        "credit_units": str(units), "credit": units / one, "decayed_units": str(decayed), "decayed": decayed / (one * DECAY_ONE),
+        "epoch": epoch, "weights_digest": member.weights_digest, "submission_id": member.submission_id, "hotkey": member.hotkey,
+        "block": member.block, "extrinsic_index": member.extrinsic_index, "credit_units": str(credit.units), "credit": credit.units / one,
+        "frozen": credit.frozen, "accepted_block": member.accepted_block, "decayed_units": str(credit.decayed),
+        "decayed": credit.decayed / (one * DECAY_ONE), "registered": credit.registered, "reason": credit.reason,
     }
-
-
-def _payable(member: Member, units: int, registered: Collection[str]) -> dict[str, Any]:
-    known = member.hotkey in registered
-    if units == 0:
-        return {"registered": known, "reason": "no_credit" if member.assay_complete else "assaying"}
-    return {"registered": known, "reason": "credited" if known else "not_registered"}

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 
@@ -17,14 +17,13 @@ from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.histogram import MISSING, Histogram, Steps
 from affine_dagster.scoring.intervals import reward_interval, surely_positive
-from affine_dagster.scoring.models import by_position
+from affine_dagster.scoring.models import Origin, by_position
 from affine_dagster.scoring.rewards import checked_rewards, part, task_steps
 from affine_dagster.settings import Settings
 from affine_dagster.tables import FRONTIER
 
-__all__ = ["Member", "advance_frontier", "members_of"]
+__all__ = ["Judged", "Member", "Now", "advance_frontier", "advance_members", "members_of"]
 
-Row = Mapping[str, Any]
 _OWNED = ("submission_id", "hotkey", "repo", "revision", "block", "extrinsic_index", "genesis")
 
 
@@ -67,54 +66,35 @@ def members_of(frontier: pl.DataFrame) -> list[Member]:
     return sorted((Member(**row) for row in rows), key=lambda member: member.position)
 
 
-def advance_frontier(
-    prior: pl.DataFrame | None, contests: pl.DataFrame, plan: pl.DataFrame, models: pl.DataFrame, assays: pl.DataFrame,
-    *, epoch: int, boundary_block: int, settings: Settings,
-) -> pl.DataFrame:
-    """The FRONTIER rows of ``epoch``, in commit order.
-
-    ``prior``: the rows of the newest earlier epoch, None before the first (genesis enters then). ``contests``, ``plan``: rows of
-    other epochs are ignored. ``models``: MODELS as known in this epoch; a member's owner and position follow it. ``assays``:
-    REWARDS of the assays that were open, of every epoch in which they ran.
-    Raises ``scorer_without_history`` if ``prior`` was measured on other environments, ``bad_table`` on impossible rewards.
-    """
-    owners = {row["weights_digest"]: row for row in models.iter_rows(named=True)}
-    earlier = [] if prior is None else prior["epoch"].to_list()
-    now = _Now(epoch, boundary_block, max(earlier, default=None), settings)
-    if prior is None:
-        members = [now.member(row) for row in owners.values() if row["genesis"] and row["origin_digest"] == row["weights_digest"]]
-    else:
-        members = [now.carried(member, owners.get(member.weights_digest)) for member in members_of(prior)]
-    ours = plan.filter((pl.col("epoch") == epoch) & pl.col("planned"))
-    members = _measured(_by_commit(members), ours, assays, now)
-    members = _accepted(members, ours, contests.filter(pl.col("epoch") == epoch), owners, now)
-    return FRONTIER.frame(dataclasses.replace(member, reason=_reason(member)) for member in _by_commit(members))
-
-
 @dataclass(frozen=True)
-class _Now:
-    """The epoch that is being made."""
+class Now:
+    """The epoch that is being made, and under which settings.
+
+    ``withheld``: nobody is accepted and no assay is looked at; assays that are open begin again on fresh tasks, since the ledger keeps
+    what the platform spoiled.
+    """
 
     epoch: int
     boundary_block: int
-    prior_epoch: int | None
     settings: Settings
+    withheld: bool = False
 
     @property
     def environments(self) -> tuple[str, ...]:
+        """The environments that members are measured on."""
         return self.settings.evaluation.environments
 
-    def member(self, owner: Row) -> Member:
+    def member(self, owner: Origin) -> Member:
         """A new member before any assay: v = 0 and u = grid everywhere."""
         width = len(self.environments)
         return Member(
-            epoch=self.epoch, weights_digest=owner["weights_digest"], **{name: owner[name] for name in _OWNED},
+            epoch=self.epoch, weights_digest=owner.weights_digest, **{name: getattr(owner, name) for name in _OWNED},
             accepted_epoch=self.epoch, accepted_block=self.boundary_block, incumbent=True, redundant_by=None,
             environments=self.environments, lower=(0,) * width, upper=(self.settings.scoring.grid,) * width,
-            assay_epoch=None, assay_tasks=0, assay_complete=False, reason="", prior_epoch=self.prior_epoch,
+            assay_epoch=None, assay_tasks=0, assay_complete=False, reason="", prior_epoch=None,
         )
 
-    def carried(self, member: Member, owner: Row | None) -> Member:
+    def carried(self, member: Member, owner: Origin | None) -> Member:
         """A member of the prior epoch under its present owner; one whose origin is under review keeps the last known one.
 
         An origin that was admitted late and holds the same tensors in another form owns the member, which runs as it was accepted:
@@ -122,10 +102,75 @@ class _Now:
         """
         if member.environments != self.environments:
             raise AffineError("scorer_without_history", f"the prior frontier was measured on {', '.join(member.environments)}")
-        owned = {} if owner is None else {name: owner[name] for name in _OWNED}
-        if owner is not None and owner["origin_digest"] != member.weights_digest:
+        if owner is None:
+            return member
+        owned = {name: getattr(owner, name) for name in _OWNED}
+        if owner.origin_digest != member.weights_digest:
             owned |= {"repo": member.repo, "revision": member.revision}
-        return dataclasses.replace(member, epoch=self.epoch, prior_epoch=self.prior_epoch, **owned)
+        return _changed(member, **owned)
+
+
+class Judged(Protocol):
+    """Where a pair stands: what acceptance reads of it."""
+
+    @property
+    def state(self) -> str:
+        """A value of ``ContestState``."""
+
+    @property
+    def strict(self) -> bool:
+        """Better by the margin everywhere."""
+
+
+class _Standing(NamedTuple):
+    state: str
+    strict: bool
+
+
+def advance_frontier(
+    prior: pl.DataFrame | None, contests: pl.DataFrame, plan: pl.DataFrame, models: Mapping[str, Origin], assays: pl.DataFrame, now: Now
+) -> pl.DataFrame:
+    """The FRONTIER rows of an epoch, in commit order: see :func:`advance_members`.
+
+    ``prior``: the rows of the newest earlier epoch, None before the first (genesis enters then). ``contests``, ``plan``: rows of
+    other epochs are ignored.
+    """
+    pairs = {
+        (row["challenger"], row["incumbent"]): _Standing(row["state"], row["strict"])
+        for row in contests.filter(pl.col("epoch") == now.epoch).iter_rows(named=True)
+    }
+    before = None if prior is None else members_of(prior)
+    members = advance_members(before, pairs, plan, models, assays, now)
+    prior_epoch = max([] if prior is None else prior["epoch"].to_list(), default=None)
+    return FRONTIER.frame(dataclasses.replace(one, epoch=now.epoch, prior_epoch=prior_epoch, reason=_reason(one)) for one in members)
+
+
+def advance_members(
+    prior: Sequence[Member] | None, pairs: Mapping[tuple[str, str], Judged], plan: pl.DataFrame, models: Mapping[str, Origin],
+    assays: pl.DataFrame, now: Now,
+) -> list[Member]:
+    """The members in commit order; one to whom nothing happened is the same object as before, with its old ``epoch``.
+
+    ``prior``: those of the newest earlier epoch. ``pairs``: the epoch's contests by challenger and incumbent. ``models``: the
+    origins as known in this epoch; a member's owner and position follow them. ``assays``: REWARDS of the assays that were open, of
+    every epoch in which they ran.
+    Raises ``scorer_without_history`` if ``prior`` was measured on other environments, ``bad_table`` on impossible rewards.
+    """
+    if prior is None:
+        members = [now.member(one) for one in models.values() if one.genesis and one.origin_digest == one.weights_digest]
+    else:
+        members = [now.carried(member, models.get(member.weights_digest)) for member in prior]
+    members = _by_commit(members)
+    if now.withheld:
+        return [one if one.assay_complete else dataclasses.replace(one, assay_epoch=None) for one in members]
+    ours = plan.filter((pl.col("epoch") == now.epoch) & pl.col("planned"))
+    return _by_commit(_accepted(_measured(members, ours, assays, now), ours, pairs, models, now))
+
+
+def _changed(member: Member, **fields: Any) -> Member:
+    """The member with these fields, itself where they are what they were."""
+    same = all(getattr(member, name) == value for name, value in fields.items())
+    return member if same else dataclasses.replace(member, **fields)
 
 
 def _by_commit(members: Iterable[Member]) -> list[Member]:
@@ -143,33 +188,36 @@ def _reason(member: Member) -> str:
 # --- acceptance ---------------------------------------------------------------------------------------------------------------
 
 
-def _accepted(members: list[Member], plan: pl.DataFrame, contests: pl.DataFrame, owners: Mapping[str, Row], now: _Now) -> list[Member]:
+def _accepted(
+    members: list[Member], plan: pl.DataFrame, pairs: Mapping[tuple[str, str], Judged], models: Mapping[str, Origin], now: Now
+) -> list[Member]:
     """The members with this epoch's winners, taken in commit order; each must have won against every incumbent at its turn.
 
     A copy of a member or of genesis never enters, nor do weights whose origin is not settled. Nobody enters an empty frontier:
     without genesis there is nobody to be better than, and the first to commit would be paid for being first.
     """
-    pairs = {(row["challenger"], row["incumbent"]): row for row in contests.iter_rows(named=True)}
-    ran = plan.filter((pl.col("role") == "challenger") & (pl.col("purpose") == "contest"))["weights_digest"].to_list()
-    for owner in sorted((owners[digest] for digest in ran if digest in owners), key=by_position):
-        if owner["genesis"] or owner["submission_id"] in {member.submission_id for member in members}:
+    planned = plan.filter((pl.col("role") == "challenger") & (pl.col("purpose") == "contest"))["weights_digest"].to_list()
+    won = {challenger for (challenger, _), pair in pairs.items() if pair.state == ContestState.WON}
+    owners = [models[digest] for digest in planned if digest in won and digest in models]
+    for owner in sorted(owners, key=lambda one: one.position):
+        if owner.genesis or owner.submission_id in {member.submission_id for member in members}:
             continue
-        faced = [(member, pairs.get((owner["weights_digest"], member.weights_digest))) for member in members if member.incumbent]
-        if faced and all(pair is not None and pair["state"] == ContestState.WON for _, pair in faced):
-            beaten = {member.weights_digest for member, pair in faced if pair is not None and pair["strict"]}
+        faced = [(member, pairs.get((owner.weights_digest, member.weights_digest))) for member in members if member.incumbent]
+        if faced and all(pair is not None and pair.state == ContestState.WON for _, pair in faced):
+            beaten = {member.weights_digest for member, pair in faced if pair is not None and pair.strict}
             members = [_made_redundant(member, owner) if member.weights_digest in beaten else member for member in members]
             members.append(now.member(owner))
     return members
 
 
-def _made_redundant(member: Member, owner: Row) -> Member:
-    return dataclasses.replace(member, incumbent=False, redundant_by=owner["weights_digest"])
+def _made_redundant(member: Member, owner: Origin) -> Member:
+    return dataclasses.replace(member, incumbent=False, redundant_by=owner.weights_digest)
 
 
 # --- assays -------------------------------------------------------------------------------------------------------------------
 
 
-def _measured(members: list[Member], plan: pl.DataFrame, assays: pl.DataFrame, now: _Now) -> list[Member]:
+def _measured(members: list[Member], plan: pl.DataFrame, assays: pl.DataFrame, now: Now) -> list[Member]:
     """The members with their open assays looked at, in commit order, so that a later one sees the earlier ones' coordinates."""
     begun = plan.filter((pl.col("role") == "assayed") & (pl.col("purpose") == "assay"))
     started = dict(begun.sort("task_epoch", descending=True).select("weights_digest", "task_epoch").iter_rows())
@@ -177,13 +225,12 @@ def _measured(members: list[Member], plan: pl.DataFrame, assays: pl.DataFrame, n
     runs = {int(key[0]): task_steps(rows) for key, rows in checked.group_by(["task_epoch"])}
     done: list[Member] = []
     for member in members:
-        opened = dataclasses.replace(
-            member, assay_epoch=started.get(member.weights_digest) if member.assay_epoch is None else member.assay_epoch
-        )
-        if opened.assay_complete or opened.assay_epoch is None:
-            done.append(opened)
+        first = started.get(member.weights_digest) if member.assay_epoch is None else member.assay_epoch
+        if member.assay_complete or first is None:
+            done.append(member)
         else:
-            done.append(_looked_at(opened, _references(opened, done), runs.get(opened.assay_epoch, {}), now.settings))
+            opened = _changed(member, assay_epoch=first)
+            done.append(_looked_at(opened, _references(opened, done), runs.get(first, {}), now.settings))
     return done
 
 
@@ -208,7 +255,7 @@ def _looked_at(member: Member, references: Sequence[Member], runs: Mapping[tuple
     if complete:
         upper = tuple(min(pair) for pair in zip(lower, upper, strict=True))
     have = min(cut[key].size if (key := (member.weights_digest, name)) in cut else 0 for name in member.environments)
-    return dataclasses.replace(member, lower=lower, upper=upper, assay_tasks=have, assay_complete=complete)
+    return _changed(member, lower=lower, upper=upper, assay_tasks=have, assay_complete=complete)
 
 
 def _whole(steps: Steps | None, settings: Settings) -> bool:

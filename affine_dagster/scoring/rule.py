@@ -6,7 +6,7 @@ What must not go in: reading or writing tables: a rule is a function of frames a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,8 @@ import polars as pl
 
 from affine_dagster.scoring.contest import ContestState
 from affine_dagster.scoring.credits import epoch_credits
-from affine_dagster.scoring.frontier import advance_frontier
+from affine_dagster.scoring.frontier import Now, advance_frontier
+from affine_dagster.scoring.models import Origin
 from affine_dagster.scoring.pairs import EpochEvidence, epoch_evidence
 from affine_dagster.scoring.scores import epoch_scores
 from affine_dagster.scoring.weights import weight_vector
@@ -28,9 +29,9 @@ class EpochInputs:
     """What a rule reads of one epoch.
 
     ``plan``: PLAN rows of the epoch. ``rewards``: REWARDS rows of the epoch. ``assays``: REWARDS of open assays, of all epochs in
-    which they ran (rows of the epoch itself may be among them). ``models``: MODELS as known in the epoch. ``registered``: hotkeys at
-    the boundary block. ``withheld``: many different models failed alike (the breaker), so the epoch's tasks count for nobody and
-    against nobody, then and later.
+    which they ran (rows of the epoch itself may be among them). ``models``: by weights digest the origins as known in the epoch.
+    ``registered``: hotkeys at the boundary block. ``withheld``: many different models failed alike (the breaker), so the epoch's tasks
+    count for nobody and against nobody, then and later.
     """
 
     epoch: int
@@ -38,7 +39,7 @@ class EpochInputs:
     plan: pl.DataFrame
     rewards: pl.DataFrame
     assays: pl.DataFrame
-    models: pl.DataFrame
+    models: Mapping[str, Origin]
     registered: Collection[str]
     burn_hotkey: str
     withheld: bool = False
@@ -112,17 +113,9 @@ def counted_evidence(prior: PriorState, inputs: EpochInputs, settings: Settings)
 
 
 def counted_frontier(prior: pl.DataFrame | None, contests: pl.DataFrame, inputs: EpochInputs, settings: Settings) -> pl.DataFrame:
-    """The epoch's frontier. While it is withheld nobody is accepted and no assay is looked at.
-
-    Assays that are open then begin again on fresh tasks, since the ledger keeps what the platform spoiled.
-    """
-    plan = inputs.plan
-    if inputs.withheld:
-        contests, plan = contests.clear(), plan.filter(pl.col("purpose") != "assay")
-        prior = None if prior is None else prior.with_columns(pl.when("assay_complete").then("assay_epoch").alias("assay_epoch"))
-    return advance_frontier(
-        prior, contests, plan, inputs.models, inputs.assays, epoch=inputs.epoch, boundary_block=inputs.boundary_block, settings=settings,
-    )
+    """The epoch's frontier. While it is withheld nobody is accepted and no assay is looked at."""
+    now = Now(inputs.epoch, inputs.boundary_block, settings, inputs.withheld)
+    return advance_frontier(prior, contests, inputs.plan, inputs.models, inputs.assays, now)
 
 
 def fold(rule: Rule, epochs: Iterable[EpochInputs], settings: Settings, prior: PriorState) -> Iterator[Outcome]:

@@ -6,7 +6,7 @@ Largest remainder to 65,535, all in integers. What must not go in: uids (they ar
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 
 import polars as pl
@@ -16,7 +16,7 @@ from affine_dagster.scoring.credits import DECAY_ONE
 from affine_dagster.settings import ScoringSettings
 from affine_dagster.tables import WEIGHTS
 
-__all__ = ["TOTAL", "apportion", "weight_vector"]
+__all__ = ["TOTAL", "apportion", "owed_units", "paid_weights", "weight_vector"]
 
 TOTAL = 65_535
 """What the weights of a vector sum to: the chain's largest 16-bit weight."""
@@ -40,21 +40,15 @@ def weight_vector(
     credit: pl.DataFrame, registered: Collection[str], burn_hotkey: str, *, epoch: int, width: int, scoring: ScoringSettings,
     rule: str = "frontier_credits",
 ) -> pl.DataFrame:
-    """The WEIGHTS rows of one epoch's CREDITS rows, sorted by hotkey; the burn hotkey always has a row.
+    """The WEIGHTS rows of one epoch's CREDITS rows, sorted by hotkey: see :func:`paid_weights`.
 
-    Only hotkeys in ``registered`` are paid; the burn hotkey is never a contestant: a credit of its own is ignored (case W8).
-    With ``target_credit`` the share 1 − min(1, Σ decayed / target) burns; nothing owed burns all. ``width``: environments,
-    which set the unit grid**-width. The chain's limit on one weight is met when
-    weights are sent (``chain/sending.py``), from the parameters in force then.
     ``sendable`` is the verdict of the checks on the made vector (sum, range, registered).
     """
-    owed = _owed(credit, registered, burn_hotkey)
-    target = int(Fraction(scoring.target_credit) * scoring.grid**width * DECAY_ONE)
-    spent = sum(owed.values())
-    burned = max(target - spent, 0) if spent else 1
-    weights = apportion({**owed, burn_hotkey: burned})
+    decayed = ((hotkey, _units(units)) for hotkey, units in credit.select("hotkey", "decayed_units").iter_rows())
+    owed = owed_units(decayed, registered, burn_hotkey)
+    weights = paid_weights(owed, burn_hotkey, width, scoring)
     sound = _sound(weights, registered)
-    reason = ("sendable" if spent else "burned") if sound else "not_sendable"
+    reason = ("sendable" if owed else "burned") if sound else "not_sendable"
     return WEIGHTS.frame(
         {
             "epoch": epoch, "rule": rule, "hotkey": hotkey, "burn": hotkey == burn_hotkey, "weight": weight,
@@ -64,13 +58,28 @@ def weight_vector(
     )
 
 
-def _owed(credit: pl.DataFrame, registered: Collection[str], burn_hotkey: str) -> dict[str, int]:
-    """Decayed units by registered hotkey, in 2**-32 of a grid cell; hotkeys that are owed nothing are left out."""
+def paid_weights(owed: Mapping[str, int], burn_hotkey: str, width: int, scoring: ScoringSettings) -> dict[str, int]:
+    """The weights by hotkey of what is owed, sorted by hotkey; the burn hotkey always has one.
+
+    With ``target_credit`` the share 1 − min(1, Σ decayed / target) burns; nothing owed burns all. ``width``: environments,
+    which set the unit grid**-width. The chain's limit on one weight is met when weights are sent (``chain/sending.py``), from the
+    parameters in force then.
+    """
+    target = int(Fraction(scoring.target_credit) * scoring.grid**width * DECAY_ONE)
+    spent = sum(owed.values())
+    burned = max(target - spent, 0) if spent else 1
+    return apportion({**owed, burn_hotkey: burned})
+
+
+def owed_units(decayed: Iterable[tuple[str | None, int]], registered: Collection[str], burn_hotkey: str) -> dict[str, int]:
+    """Decayed units by registered hotkey, in 2**-32 of a grid cell; hotkeys that are owed nothing are left out.
+
+    Only hotkeys in ``registered`` are paid; the burn hotkey is never a contestant: a credit of its own is ignored (case W8).
+    """
     owed: dict[str, int] = defaultdict(int)
-    for hotkey, units in credit.select("hotkey", "decayed_units").iter_rows():
-        amount = _units(units)
-        if amount and hotkey in registered and hotkey != burn_hotkey:
-            owed[hotkey] += amount
+    for hotkey, units in decayed:
+        if units and hotkey is not None and hotkey in registered and hotkey != burn_hotkey:
+            owed[hotkey] += units
     return dict(owed)
 
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import settings as hypothesis_settings
 
-from affine_dagster.scoring.models import MODELS
+from affine_dagster.scoring.models import MODELS, origins_of
 from affine_dagster.scoring.rule import EpochInputs, FrontierCredits, Outcome, PriorState
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
 from affine_dagster.tables import CONTESTS, CREDITS, EVIDENCE, FRONTIER, PLAN, REWARDS
@@ -130,7 +130,7 @@ class Season:
         registered = frozenset(model.owner["hotkey"] for model in known if not model.genesis) | {"burn"}
         earlier = [inputs.rewards for inputs in self.inputs]
         assays = pl.concat([*earlier, rewards]).filter(pl.col("purpose") == "assay")
-        return EpochInputs(epoch, epoch * 100, plan, rewards, assays, models_frame(known), registered, "burn")
+        return EpochInputs(epoch, epoch * 100, plan, rewards, assays, origins_of(models_frame(known)), registered, "burn")
 
     def _plan(self, epoch: int, frontier: pl.DataFrame | None) -> list[dict[str, Any]]:
         by_digest = {digest(model.name): model for model in self.models}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from affine_dagster.reasons import AffineError
 from affine_dagster.scoring.credits import chronological_credits
-from affine_dagster.scoring.frontier import advance_frontier, members_of
+from affine_dagster.scoring.frontier import Now, advance_frontier, members_of
+from affine_dagster.scoring.models import origins_of
 from affine_dagster.tables import CONTESTS, PLAN, REWARDS
 
 
@@ -29,7 +30,9 @@ def advance(make: Any, cast: list[Any], contests: list[dict[str, Any]], **more: 
         "prior": None, "contests": CONTESTS.frame(contests), "plan": PLAN.frame(plan), "models": make.models_frame(cast),
         "assays": REWARDS.empty(), "epoch": 1, "boundary_block": 100, "settings": make.settings(),
     }
-    return advance_frontier(**(given_ | more))
+    chosen = given_ | more
+    now = Now(*(chosen.pop(name) for name in ("epoch", "boundary_block", "settings")))
+    return advance_frontier(**(chosen | {"models": origins_of(chosen["models"])}), now=now)
 
 
 def names(frame: pl.DataFrame, *only: str) -> list[str]:
@@ -165,8 +168,8 @@ def assayed(make: Any, rewards: dict[str, list[float | None]], *, size: int = SI
     runs = [(name, env, values) for name, values in rewards.items() for env in make.ENVIRONMENTS]
     ran = [row for run in runs for row in make.reward_rows(*run, 2, purpose="assay")]
     return advance_frontier(
-        start if prior is None else prior, CONTESTS.empty(), plan, make.models_frame(cast), REWARDS.frame(ran),
-        epoch=2, boundary_block=200, settings=make.settings(assay_tasks=size),
+        start if prior is None else prior, CONTESTS.empty(), plan, origins_of(make.models_frame(cast)), REWARDS.frame(ran),
+        Now(2, 200, make.settings(assay_tasks=size)),
     )
 
 

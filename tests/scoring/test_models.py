@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from affine_dagster.scoring.models import origin_models
+from affine_dagster.scoring.models import OriginIndex, by_position, origin_models, origins_of
 from affine_dagster.tables import FINGERPRINTS, KINSHIP
 
 
@@ -75,3 +78,71 @@ def test_the_order_of_rows_changes_nothing() -> None:
     mixed = origin_models(prints.sample(fraction=1, shuffle=True, seed=1), verdicts.sample(fraction=1, shuffle=True, seed=2))
     assert mixed.equals(origin_models(prints, verdicts))
     assert mixed.select(pl.col("weights_digest").is_sorted()).item()
+
+
+def followed(prints: list[dict[str, Any]], verdicts: list[dict[str, Any]], epoch: int) -> dict[str, str]:
+    """The owners as known in an epoch, by following every submission's chain anew."""
+    known = {row["submission_id"]: row for row in sorted(prints, key=lambda row: row["epoch"]) if row["epoch"] <= epoch}
+    said = {row["submission_id"]: row for row in sorted(verdicts, key=lambda row: row["epoch"]) if row["epoch"] <= epoch}
+    found: dict[str, dict[str, Any]] = {}
+    for row in known.values():
+        end: dict[str, Any] | None = row
+        for _ in range(len(known) + 1):
+            word = said.get(end["submission_id"], {}).get("verdict") if end else None
+            if end is None or end["genesis"] or word == "origin":
+                break
+            end = known.get(said[end["submission_id"]]["peer_submission_id"]) if word == "exact_copy" else None
+        else:
+            end = None
+        if end is not None and end["genesis"]:
+            alike = [one for one in known.values() if one["genesis"] and one["tensor_set_digest"] == end["tensor_set_digest"]]
+            end = min(alike, key=by_position)
+        held = found.get(row["weights_digest"])
+        if end is not None and (held is None or by_position(end) < by_position(held)):
+            found[row["weights_digest"]] = end
+    return {digest: end["submission_id"] for digest, end in sorted(found.items())}
+
+
+names = st.sampled_from("abcdef")
+prints = st.lists(
+    st.builds(
+        lambda epoch, name, weights, block: printed(
+            name, "w" if name in "ab" else weights, -1 if name in "ab" else block, epoch=epoch, tensors="w", genesis=name in "ab"
+        ), st.integers(1, 4), names, st.sampled_from("wxy"), st.integers(0, 5),
+    ), max_size=8, unique_by=lambda row: (row["epoch"], row["submission_id"]),
+)
+verdicts = st.lists(
+    st.builds(
+        lambda epoch, name, word, peer: verdict(name, word, peer, epoch=epoch),
+        st.integers(1, 4), names, st.sampled_from(["origin", "exact_copy", "exact_copy", "needs_review"]), names,
+    ), max_size=10, unique_by=lambda row: (row["epoch"], row["submission_id"]),
+)
+
+
+@settings(max_examples=1000)
+@given(prints, verdicts)
+def test_taking_in_an_epoch_at_a_time_is_following_every_chain_anew(rows: list[dict[str, Any]], said: list[dict[str, Any]]) -> None:
+    """Also for an earlier epoch, after later ones have been taken in."""
+    index, frames = OriginIndex(), (_unchecked(FINGERPRINTS, rows), _unchecked(KINSHIP, said))
+    for epoch in range(1, 5):
+        index.add(epoch, *(frame.filter(pl.col("epoch") == epoch) for frame in frames))
+    for epoch in range(1, 5):
+        seen = index.at(epoch)
+        assert {digest: seen[digest].submission_id for digest in sorted(seen)} == followed(rows, said, epoch)
+
+
+def _unchecked(table: Any, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """A submission may be printed in several epochs here: the index takes the newest."""
+    return pl.DataFrame(rows, schema=table.schema, orient="row")
+
+
+def test_epochs_are_taken_in_in_order() -> None:
+    index = OriginIndex()
+    index.add(3, FINGERPRINTS.empty(), KINSHIP.empty())
+    with pytest.raises(ValueError, match="after 3"):
+        index.add(3, FINGERPRINTS.empty(), KINSHIP.empty())
+
+
+def test_the_origins_of_a_frame_are_its_rows() -> None:
+    made = origin_models(FINGERPRINTS.frame([printed("a", "w", 5)]), KINSHIP.frame([verdict("a", "origin")]))
+    assert [(one.weights_digest, one.submission_id, one.block) for one in origins_of(made).values()] == [("w", "a", 5)]

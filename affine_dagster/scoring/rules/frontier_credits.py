@@ -1,31 +1,46 @@
-"""Our own rule as one among others: the fold that keeps the books, told in the words of a replay.
+"""Our own rule as one among others: the arithmetic that keeps the books, from one epoch to the next without a table between.
 
 What must not go in: any arithmetic of it (``scoring/``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
 
-import polars as pl
+import numpy as np
 
-from affine_dagster.scoring.rule import FrontierCredits, Outcome, PriorState
+from affine_dagster.scoring.credits import Credit, chronological_credits, credits_of
+from affine_dagster.scoring.frontier import Member, Now, advance_members
+from affine_dagster.scoring.histogram import Histogram
+from affine_dagster.scoring.hypervolume import exclusive
+from affine_dagster.scoring.pairs import Contest, Pair, judge_epoch
+from affine_dagster.scoring.rule import FrontierCredits
 from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
-from affine_dagster.scoring.weights import TOTAL
+from affine_dagster.scoring.weights import TOTAL, owed_units, paid_weights
 from affine_dagster.settings import Settings
-from affine_dagster.tables import CONTESTS, EVIDENCE
 
-__all__ = ["FrontierCreditsReplay"]
+__all__ = ["Books", "FrontierCreditsReplay"]
 
-_PAIR = ["challenger", "incumbent"]
+
+@dataclass(frozen=True)
+class Books:
+    """What the rule knows after an epoch. ``members`` None: before the first. ``units``: the members' credits in grid cells."""
+
+    contests: _ContestBook
+    members: tuple[Member, ...] | None = None
+    units: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class FrontierCreditsReplay:
     """Chronological marginal hypervolume (DESIGN section 4) under ``settings``; it decides on the results that there are.
 
-    Crowned is whoever was accepted in the round; nobody is ever terminated.
+    Crowned is whoever was accepted in the round; nobody is ever terminated. Epochs come in ascending order.
     """
 
     settings: Settings
@@ -33,34 +48,107 @@ class FrontierCreditsReplay:
     version: int = FrontierCredits.version
     window_blocks: int | None = 0
 
-    def begin(self) -> PriorState:
+    def begin(self) -> Books:
         """No evidence and no frontier."""
-        return PriorState(EVIDENCE.empty(), CONTESTS.empty(), None)
+        return Books(_ContestBook())
 
-    def advance(self, state: PriorState, given: Round) -> Ruling[PriorState]:
-        """One epoch."""
-        outcome = FrontierCredits().advance(state, given.inputs, self.settings)
-        accepted = outcome.frontier.filter((pl.col("accepted_epoch") == given.inputs.epoch) & ~pl.col("genesis"))
-        after = PriorState(
-            _newest(pl.concat([state.evidence, outcome.evidence]), [*_PAIR, "environment"]),
-            _newest(pl.concat([state.contests, outcome.contests]), _PAIR),
-            outcome.frontier,
-        )
-        return Ruling(after, tuple(_placings(outcome, given)), crowned=tuple(accepted["hotkey"]))
+    def advance(self, state: Books, given: Round) -> Ruling[Books]:
+        """One epoch: the same as :class:`~affine_dagster.scoring.rule.FrontierCredits` on the tables."""
+        inputs, scoring = given.inputs, self.settings.scoring
+        rewards = inputs.rewards.clear() if inputs.withheld else inputs.rewards
+        pairs = judge_epoch(inputs.plan, rewards, state.contests.before(inputs.epoch), self.settings, inputs.epoch)
+        state.contests.add(inputs.epoch, pairs.contests)
+        now = Now(inputs.epoch, inputs.boundary_block, self.settings, inputs.withheld)
+        members = tuple(advance_members(state.members, pairs.contests, inputs.plan, inputs.models, inputs.assays, now))
+        after = Books(state.contests, members, _units(state, members))
+        owed = credits_of(members, after.units, inputs.registered, inputs.boundary_block, scoring.half_life_blocks)
+        decayed = owed_units(((one.member.hotkey, one.decayed) for one in owed), inputs.registered, inputs.burn_hotkey)
+        weights = paid_weights(decayed, inputs.burn_hotkey, len(self.settings.evaluation.environments), scoring)
+        crowned = tuple(one.hotkey for one in members if one.accepted_epoch == inputs.epoch and one.hotkey is not None)
+        return Ruling(after, tuple(_placings(owed, weights, given, scoring.grid)), crowned=crowned)
 
 
-def _newest(frame: pl.DataFrame, key: list[str]) -> pl.DataFrame:
-    """The newest row of each pair: all that the next epoch reads."""
-    return frame.sort("epoch").unique(key, keep="last", maintain_order=True)
+def _units(state: Books, members: Sequence[Member]) -> tuple[int, ...]:
+    """The members' credits; a credit hangs on its own v and on the u of those before it, so those up to the first change stand."""
+    before = state.members or ()
+    same = sum(1 for _ in takewhile(lambda pair: _measure(pair[0]) == _measure(pair[1]), zip(before, members, strict=False)))
+    lower, upper = [one.lower for one in members], [one.upper for one in members]
+    if same == 0:
+        return tuple(chronological_credits(lower, upper))
+    return (*state.units[:same], *(exclusive(lower[at], upper[:at]) for at in range(same, len(members))))
 
 
-def _placings(outcome: Outcome, given: Round) -> Iterator[Placing]:
+def _measure(member: Member) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return member.lower, member.upper
+
+
+def _placings(owed: Sequence[Credit], weights: Mapping[str, int], given: Round, grid: int) -> Iterator[Placing]:
     """One for each entrant, and for whoever else has weight: the burn hotkey, or an owner that has no model of its own."""
-    weights = dict(outcome.weights.filter(pl.col("weight") > 0).select("hotkey", "weight").iter_rows())
-    credits = {row["hotkey"]: row for row in outcome.credits.sort("accepted_block").iter_rows(named=True)}
-    digests = {one.hotkey: one.weights_digest for one in given.matrix.entrants}
-    for hotkey in dict.fromkeys([*digests, *weights]):
-        credit = credits.get(hotkey)
-        reason = "burned" if hotkey == given.inputs.burn_hotkey else "no_credit" if credit is None else str(credit["reason"])
-        digest = digests.get(hotkey, "" if credit is None else str(credit["weights_digest"]))
-        yield Placing(hotkey, digest, weights.get(hotkey, 0) / TOTAL, reason, "" if credit is None else f"credit {credit['credit']:.6f}")
+    credits = {one.member.hotkey: one for one in sorted(owed, key=lambda one: one.member.accepted_block)}
+    digests = {one.hotkey: one.weights_digest for one in given.entrants}
+    for hotkey in dict.fromkeys([*digests, *(hotkey for hotkey, weight in weights.items() if weight)]):
+        credit, share = credits.get(hotkey), weights.get(hotkey, 0) / TOTAL
+        reason = "burned" if hotkey == given.inputs.burn_hotkey else "no_credit" if credit is None else credit.reason
+        digest = digests.get(hotkey, "" if credit is None else credit.member.weights_digest)
+        detail = "" if credit is None else f"credit {credit.units / grid ** len(credit.member.environments):.6f}"
+        yield Placing(hotkey, digest, share, reason, detail)
+
+
+# --- contests -----------------------------------------------------------------------------------------------------------------
+
+_Kept = tuple[int, tuple[Any, ...], bytes]
+"""An epoch, a contest's fields but its histograms, and these packed. Plain tuples, a million of which a collector need not walk."""
+
+
+class _ContestBook:
+    """Where every pair stood after each epoch in which it was judged, packed small: a year has a million of them."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Pair, tuple[_Kept, ...]] = {}
+
+    def add(self, epoch: int, contests: Mapping[Pair, Contest]) -> None:
+        """Take in an epoch's contests, in place of what was known of this epoch or later."""
+        for (challenger, incumbent), contest in contests.items():
+            pair = (challenger, sys.intern(incumbent))
+            earlier = (one for one in self._kept.get(pair, ()) if one[0] < epoch)
+            self._kept[pair] = (*list(earlier)[-1:], (epoch, *_packed(contest)))
+
+    def before(self, epoch: int) -> _ContestsBefore:
+        """The newest of each pair before an epoch."""
+        return _ContestsBefore(self._kept, epoch)
+
+
+class _ContestsBefore(Mapping[Pair, Contest]):
+    def __init__(self, kept: Mapping[Pair, tuple[_Kept, ...]], epoch: int) -> None:
+        self._kept = kept
+        self._epoch = epoch
+
+    def __getitem__(self, pair: Pair) -> Contest:
+        for epoch, fields, packed in reversed(self._kept[pair]):
+            if epoch < self._epoch:
+                return _unpacked(fields, packed)
+        raise KeyError(pair)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return (pair for pair, kept in self._kept.items() if kept[0][0] < self._epoch)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _packed(contest: Contest) -> tuple[tuple[Any, ...], bytes]:
+    fields = (
+        contest.state, contest.reason, contest.environment, contest.strict, contest.tasks, contest.epochs, contest.alpha,
+        contest.discordance, tuple(one.missing for one in contest.histograms),
+    )
+    entries = [(at, key, count) for at, one in enumerate(contest.histograms) for key, count in one.bins]
+    return fields, np.array(entries, dtype=np.int64).tobytes()
+
+
+def _unpacked(fields: tuple[Any, ...], packed: bytes) -> Contest:
+    bins: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for at, key, count in np.frombuffer(packed, dtype=np.int64).reshape(-1, 3).tolist():
+        bins[at].append((key, count))
+    state, reason, environment, strict, tasks, epochs, alpha, discordance, missing = fields
+    histograms = tuple(Histogram(tuple(bins[at]), lost) for at, lost in enumerate(missing))
+    return Contest(state, reason, environment, strict, tasks, epochs, alpha, discordance, histograms)

@@ -5,8 +5,9 @@ What must not go in: reading the ledger, and any rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from affine_dagster.scoring.rule import EpochInputs
@@ -24,15 +25,26 @@ State = TypeVar("State")
 class Round:
     """What a rule sees of one epoch.
 
-    ``inputs``: the epoch's own frames. ``matrix``: the entrants' results that count now; a hotkey stands in it once, with its present
-    model. ``sink``: the hotkey of uid 0, which got what a rule gave to nobody. ``sampling_count``: tasks an environment that an entrant
-    is to run in a window.
+    ``inputs``: the epoch's own frames. ``entrants``: each registered hotkey with a model, once, in commit order. ``sink``: the hotkey of
+    uid 0, which got what a rule gave to nobody. ``sampling_count``: tasks an environment that an entrant is to run in a window.
+    ``results``: makes ``matrix``, which is laid out only for a rule that reads it.
     """
 
     inputs: EpochInputs
-    matrix: TaskMatrix
+    entrants: tuple[Entrant, ...]
     sink: str
     sampling_count: int
+    results: Callable[[], TaskMatrix]
+
+    @cached_property
+    def matrix(self) -> TaskMatrix:
+        """The entrants' results that count now."""
+        return self.results()
+
+    @classmethod
+    def of_matrix(cls, inputs: EpochInputs, matrix: TaskMatrix, sink: str, sampling_count: int) -> Round:
+        """A round whose results are laid out already."""
+        return cls(inputs, matrix.entrants, sink, sampling_count, lambda: matrix)
 
     @property
     def registered(self) -> Collection[str]:

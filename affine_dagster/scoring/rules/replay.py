@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
 
 from affine_dagster.reasons import AffineError
+from affine_dagster.scoring.models import Origin
 from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.checkpoints import Checkpoints
@@ -19,14 +21,14 @@ from affine_dagster.scoring.rules.elo_ladder import EloLadder
 from affine_dagster.scoring.rules.four_stage import FourStage
 from affine_dagster.scoring.rules.frontier_credits import FrontierCreditsReplay
 from affine_dagster.scoring.rules.matrix import Entrant, task_matrix
-from affine_dagster.scoring.rules.protocol import Placing, ReplayedRule, Round, Ruling
+from affine_dagster.scoring.rules.protocol import ReplayedRule, Round, Ruling
 from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
 from affine_dagster.scoring.weights import TOTAL, apportion
 from affine_dagster.settings import Settings
 from affine_dagster.tables import REPLAYED, REWARDS
 
-__all__ = ["EARLIER_RULES", "PastEpoch", "present_entrants", "replay", "rules_named"]
+__all__ = ["EARLIER_RULES", "EntrantIndex", "PastEpoch", "present_entrants", "replay", "rules_named"]
 
 EARLIER_RULES: Mapping[str, ReplayedRule[Any]] = {
     rule.name: rule
@@ -58,19 +60,40 @@ def rules_named(names: Sequence[str], settings: Settings) -> list[ReplayedRule[A
     return [rule for name, rule in rules.items() if "all" in names or name in names]
 
 
-def present_entrants(fingerprints: pl.DataFrame, models: pl.DataFrame, neurons: pl.DataFrame) -> tuple[Entrant, ...]:
-    """Each registered hotkey with the newest model that it committed, in the earlier rules' commit order.
+class EntrantIndex:
+    """Each hotkey's newest model, brought up to date an epoch at a time at the cost of what is new in it."""
 
-    ``fingerprints``, ``models``: FINGERPRINTS and MODELS as known in the epoch; ``neurons``: NEURONS of the epoch. The earlier rules knew
-    no origin, so a copy takes part; it has the results of its origin, since it was not run.
-    """
-    ran = dict(models.select("weights_digest", "origin_digest").iter_rows())
-    uids = dict(neurons.select("hotkey", "uid").iter_rows())
-    own = fingerprints.filter(pl.col("hotkey").is_in(list(uids)) & ~pl.col("genesis"))
-    newest = own.sort("block", "extrinsic_index", "submission_id").unique("hotkey", keep="last", maintain_order=True)
-    rows = newest.select("hotkey", "weights_digest", "block").iter_rows()
-    found = [Entrant(hotkey, ran.get(digest, digest), int(block), int(uids[hotkey])) for hotkey, digest, block in rows]
-    return tuple(sorted(found, key=lambda one: (*one.position, one.hotkey)))
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[tuple[int, int, str], str]] = {}
+
+    def add(self, fingerprints: pl.DataFrame) -> None:
+        """Take in the FINGERPRINTS rows of one more epoch."""
+        own = fingerprints.filter(~pl.col("genesis")).select("hotkey", "weights_digest", "block", "extrinsic_index", "submission_id")
+        for hotkey, digest, block, index, submission in own.iter_rows():
+            place = (int(block), int(index), submission)
+            if hotkey not in self._newest or self._newest[hotkey][0] < place:
+                self._newest[hotkey] = (place, digest)
+
+    def present(self, models: Mapping[str, Origin], neurons: pl.DataFrame) -> tuple[Entrant, ...]:
+        """Each registered hotkey with the newest model that it committed, in the earlier rules' commit order.
+
+        ``models``: the origins as known in the epoch; ``neurons``: NEURONS of the epoch. The earlier rules knew no origin, so a copy takes
+        part; it has the results of its origin, since it was not run.
+        """
+        found = []
+        for hotkey, uid in neurons.select("hotkey", "uid").iter_rows():
+            if hotkey in self._newest:
+                (block, _, _), digest = self._newest[hotkey]
+                origin = models.get(digest)
+                found.append(Entrant(hotkey, digest if origin is None else origin.origin_digest, block, int(uid)))
+        return tuple(sorted(found, key=lambda one: (*one.position, one.hotkey)))
+
+
+def present_entrants(fingerprints: pl.DataFrame, models: Mapping[str, Origin], neurons: pl.DataFrame) -> tuple[Entrant, ...]:
+    """The entrants of one epoch, from all FINGERPRINTS rows so far: see :class:`EntrantIndex`."""
+    index = EntrantIndex()
+    index.add(fingerprints)
+    return index.present(models, neurons)
 
 
 def replay(
@@ -86,10 +109,11 @@ def replay(
         matrices = {}
         for blocks, window in windows.items():
             window.add(past)
-            matrices[blocks] = task_matrix(window.rewards(), past.entrants, environments)
+            matrices[blocks] = cache(partial(task_matrix, window.rewards(), past.entrants, environments))
         frames = []
         for rule in rules:
-            ruling = rule.advance(states[rule.name], Round(past.inputs, matrices[rule.window_blocks], past.sink, sampling_count))
+            given = Round(past.inputs, past.entrants, past.sink, sampling_count, matrices[rule.window_blocks])
+            ruling = rule.advance(states[rule.name], given)
             states[rule.name] = ruling.state
             frames.append(_rows(rule, past, ruling))
         yield pl.concat([REPLAYED.empty(), *frames])
@@ -114,18 +138,17 @@ class _Window:
 
 
 def _rows(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any]) -> pl.DataFrame:
-    shares = {one.hotkey: round(one.share * _FACTOR) for one in ruling.placings}
+    placed = sorted(ruling.placings, key=lambda one: one.hotkey)
+    shares = {one.hotkey: round(one.share * _FACTOR) for one in placed}
     weights = apportion(shares, TOTAL) if any(shares.values()) else dict.fromkeys(shares, 0)
-    return REPLAYED.frame(_row(rule, past, ruling, one, weights[one.hotkey]) for one in _sorted(ruling.placings))
-
-
-def _sorted(placed: Sequence[Placing]) -> list[Placing]:
-    return sorted(placed, key=lambda one: one.hotkey)
-
-
-def _row(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any], one: Placing, weight: int) -> dict[str, object]:
-    return {
-        "epoch": past.inputs.epoch, "rule": rule.name, "version": rule.version, "hotkey": one.hotkey, "weights_digest": one.weights_digest,
-        "weight": weight, "share": weight / TOTAL, "crowned": one.hotkey in ruling.crowned, "terminated": one.hotkey in ruling.terminated,
-        "reason": one.reason, "detail": one.detail, "coverage": one.coverage,
+    hotkeys = [one.hotkey for one in placed]
+    columns: dict[str, Sequence[object]] = {
+        "hotkey": hotkeys, "weights_digest": [one.weights_digest for one in placed], "weight": [weights[hotkey] for hotkey in hotkeys],
+        "share": [weights[hotkey] / TOTAL for hotkey in hotkeys], "crowned": [hotkey in ruling.crowned for hotkey in hotkeys],
+        "terminated": [hotkey in ruling.terminated for hotkey in hotkeys], "reason": [one.reason for one in placed],
+        "detail": [one.detail for one in placed], "coverage": [one.coverage for one in placed],
     }
+    frame = pl.DataFrame(columns, schema_overrides=REPLAYED.schema).with_columns(
+        pl.lit(past.inputs.epoch, pl.Int64).alias("epoch"), pl.lit(rule.name).alias("rule"), pl.lit(rule.version, pl.Int64).alias("version")
+    )
+    return REPLAYED.check(frame)

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from affine_dagster.scoring.histogram import MISSING
-from affine_dagster.scoring.models import MODELS
 from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix
 from affine_dagster.scoring.rules.protocol import Round
@@ -41,13 +40,13 @@ def round_of(
     entrants = tuple(entrant(name, at, weights=(weights or {}).get(name)) for at, name in enumerate(skill))
     steps = np.stack([scores(means, ran[name], width) for name, means in skill.items()]) if skill else np.zeros((0, 0, 0), np.int32)
     present = list(skill if registered is None else registered)
-    return Round(inputs_of(epoch, present), TaskMatrix(environments, entrants, steps), sink, count or width)
+    return Round.of_matrix(inputs_of(epoch, present), TaskMatrix(environments, entrants, steps), sink, count or width)
 
 
 def inputs_of(epoch: int, registered: Sequence[str], rewards: pl.DataFrame | None = None) -> EpochInputs:
     """An epoch of which an earlier rule reads only who is registered, and its rewards."""
     read = REWARDS.empty() if rewards is None else rewards
-    return EpochInputs(epoch, 100 * epoch, PLAN.empty(), read, REWARDS.empty(), MODELS.empty(), list(registered), "burn")
+    return EpochInputs(epoch, 100 * epoch, PLAN.empty(), read, REWARDS.empty(), {}, list(registered), "burn")
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from affine_dagster.scoring.histogram import MISSING
-from affine_dagster.scoring.models import MODELS
 from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.checkpoints import Checkpoints
@@ -37,7 +36,7 @@ NAMES = ["ada", "bob", "cy", "dan", "eve"]
 
 
 def nothing_but(epoch: int, registered: list[str]) -> EpochInputs:
-    return EpochInputs(epoch, epoch, PLAN.empty(), REWARDS.empty(), REWARDS.empty(), MODELS.empty(), registered, "burn")
+    return EpochInputs(epoch, epoch, PLAN.empty(), REWARDS.empty(), REWARDS.empty(), {}, registered, "burn")
 
 
 
@@ -59,7 +58,7 @@ def seasons(draw: st.DrawFn) -> list[Round]:
         steps = dice.choice(kinds, size=(len(names), width, 12)).astype(np.int32)
         matrix = TaskMatrix(tuple(f"e{at}" for at in range(width)), tuple(entrants), steps)
         registered = [name for name in NAMES if draw(st.booleans()) or name in names]
-        made.append(Round(nothing_but(epoch, registered), matrix, "sink", draw(st.sampled_from([2, 5, 10]))))
+        made.append(Round.of_matrix(nothing_but(epoch, registered), matrix, "sink", draw(st.sampled_from([2, 5, 10]))))
     return made
 
 
@@ -106,10 +105,10 @@ def test_names_and_the_order_of_tasks_decide_nothing(rule: Any, season: list[Rou
     """Other hotkeys, digests and columns, the same shares."""
     order = data.draw(st.permutations(range(12)))
     renamed = [
-        replace(one, inputs=nothing_but(one.inputs.epoch, [f"x{name}" for name in one.registered]), matrix=replace(
+        Round.of_matrix(nothing_but(one.inputs.epoch, [f"x{name}" for name in one.registered]), replace(
             one.matrix, steps=one.matrix.steps[:, :, order],
             entrants=tuple(replace(who, hotkey=f"x{who.hotkey}", weights_digest=f"y{who.weights_digest}") for who in one.matrix.entrants),
-        )) for one in season
+        ), one.sink, one.sampling_count) for one in season
     ]
     for plain, other in zip(fold(rule, season), fold(rule, renamed), strict=True):
         assert [one.share for one in plain.placings] == [one.share for one in other.placings]
@@ -132,7 +131,7 @@ def test_shares_are_the_same_bytes_in_another_process_with_another_hash_seed() -
         "from test_laws import RULES, Entrant, Round, TaskMatrix, fold, nothing_but\n"
         "dice = np.random.default_rng(7)\n"
         "who = tuple(Entrant(f'h{at}', f'w{at}', at, at) for at in range(12))\n"
-        "season = [Round(nothing_but(epoch, [one.hotkey for one in who]), TaskMatrix(('a', 'b', 'c'), who,"
+        "season = [Round.of_matrix(nothing_but(epoch, [one.hotkey for one in who]), TaskMatrix(('a', 'b', 'c'), who,"
         " (1000 * (dice.random((12, 3, 400)) < .5)).astype('int32')), 'h0', 100) for epoch in range(5)]\n"
         "print(json.dumps([[one.share.hex() for one in ruling.placings] for rule in RULES for ruling in fold(rule, season)]))\n"
     )

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from affine_dagster.reasons import AffineError
-from affine_dagster.scoring.models import MODELS
+from affine_dagster.scoring.models import Origin
 from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.champion_challenger import ChampionChallenger
 from affine_dagster.scoring.rules.matrix import Entrant
@@ -37,7 +37,7 @@ def past(epoch: int, skill: dict[str, float], tasks: int = 20, *entrants: Entran
 
 def inputs_of(epoch: int, rows: list[dict[str, Any]]) -> EpochInputs:
     rewards = REWARDS.frame(rows)
-    return EpochInputs(epoch, 100 * epoch, PLAN.empty(), rewards, REWARDS.empty(), MODELS.empty(), ["ada", "bob", "burn"], "burn")
+    return EpochInputs(epoch, 100 * epoch, PLAN.empty(), rewards, REWARDS.empty(), {}, ["ada", "bob", "burn"], "burn")
 
 
 def weights(frame: pl.DataFrame) -> dict[str, int]:
@@ -87,8 +87,8 @@ def neurons(*hotkeys: str) -> pl.DataFrame:
     return NEURONS.frame(dict.fromkeys(NEURONS.columns) | {"epoch": 1, "uid": uid, "hotkey": name} for uid, name in enumerate(hotkeys))
 
 
-def origins(**digests: str) -> pl.DataFrame:
-    return MODELS.frame(dict.fromkeys(MODELS.columns) | {"weights_digest": one, "origin_digest": other} for one, other in digests.items())
+def origins(**digests: str) -> dict[str, Origin]:
+    return {one: Origin(one, other, f"s-{one}", f"h-{one}", "r", "v", 1, 0, genesis=False) for one, other in digests.items()}
 
 
 def test_each_registered_hotkey_takes_part_with_what_it_committed_last() -> None:
