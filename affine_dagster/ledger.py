@@ -16,6 +16,7 @@ import polars as pl
 import structlog
 
 from affine_dagster.reasons import REASONS, AffineError, Fault
+from affine_dagster.sealed import EPOCHS_A_FILE, SealedRewards
 from affine_dagster.store import Store, epoch_name, parquet_bytes, parquet_frame
 from affine_dagster.tables import REWARDS, ROLLOUTS
 
@@ -26,6 +27,9 @@ BatchKey = tuple[str, str, int, int]
 
 _LOG = structlog.get_logger(__name__)
 _DIGEST_CHARACTERS = 16
+_UNSEALED = 10
+"""Newest epochs that keep their hundred unsealed, since a run that lags may still write there."""
+
 _ONE_BATCH = ("epoch", "environment", "environment_version", "purpose", "task_epoch", "weights_digest", "sampling_digest", "attempt")
 _FAULTS = {code: str(entry.fault) for code, entry in REASONS.items() if entry.fault is not None}
 
@@ -64,6 +68,7 @@ class Ledger:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.sealed = SealedRewards(store)
 
     def append(self, frame: pl.DataFrame, batch: int) -> bool:
         """Commit one batch (ROLLOUTS rows of one file) and return whether this call wrote it.
@@ -78,7 +83,11 @@ class Ledger:
             first["epoch"], first["environment"], first["weights_digest"][:_DIGEST_CHARACTERS], first["purpose"],
             first["task_epoch"], batch, first["attempt"],
         )
-        if self.store.create(name.key, parquet_bytes(frame, ROLLOUTS.version)):
+        hundred = name.epoch // EPOCHS_A_FILE
+        self.sealed.open(hundred)
+        wrote = self.store.create(name.key, parquet_bytes(frame, ROLLOUTS.version))
+        self.sealed.open(hundred)  # again, for a seal that was made since
+        if wrote:
             return True
         standing = self._file(name.key)
         if not standing.equals(frame):
@@ -106,14 +115,17 @@ class Ledger:
     def rewards(self, epoch: int, environments: Collection[str] | None = None) -> pl.DataFrame:
         """One row a (task, model) of an epoch (REWARDS), in the order of the table's key; see :func:`rewards_of_rollouts`.
 
-        A compacted file is used only while it was made from exactly the files that are there now.
+        Read from the sealed file of its hundred epochs where there is one; else from the epoch's compacted file, which is used only
+        while it was made from exactly the files that are there now; else from the rollouts.
         """
-        keys = self._keys(epoch)
-        compacted = self.store.get(_compacted_key(epoch, keys)) if keys else None
-        if compacted is not None:
+        rows = self.sealed.rewards(epoch)
+        if rows is None:
+            keys = self._keys(epoch)
+            compacted = self.store.get(_compacted_key(epoch, keys)) if keys else None
+            if compacted is None:
+                return rewards_of_rollouts(self.rollouts(epoch, environments))
             rows = parquet_frame(REWARDS, compacted)
-            return rows if environments is None else rows.filter(pl.col("environment").is_in(list(environments)))
-        return rewards_of_rollouts(self.rollouts(epoch, environments))
+        return rows if environments is None else rows.filter(pl.col("environment").is_in(list(environments)))
 
     def rewards_between(self, first: int, last: int) -> pl.DataFrame:
         """The rewards of the epochs first..last, in epoch order."""
@@ -132,6 +144,27 @@ class Ledger:
         self.store.create(key, parquet_bytes(rewards_of_rollouts(pl.concat(frames)), REWARDS.version))
         return key
 
+    def seal_before(self, epoch: int) -> list[str]:
+        """Seal every hundred of epochs that lies ten epochs or more before ``epoch`` and is not sealed; return the new keys.
+
+        A batch that is written meanwhile, or later, opens the seal: it is never left out.
+        """
+        last = (epoch - _UNSEALED) // EPOCHS_A_FILE
+        known = [int(name[1:]) for name in self.store.folders("ledger/")]
+        due = sorted({one // EPOCHS_A_FILE for one in known if one // EPOCHS_A_FILE < last} - set(self.sealed.hundreds()))
+        return [self._seal(hundred, [one for one in known if one // EPOCHS_A_FILE == hundred]) for hundred in due]
+
+    def _seal(self, hundred: int, epochs: Sequence[int]) -> str:
+        sources = self._sources(epochs)
+        rewards = pl.concat([REWARDS.empty(), *(self.rewards(epoch) for epoch in epochs)])
+        key = self.sealed.seal(hundred, rewards, sources)
+        if self.sealed.sources(hundred) not in (None, self._sources(epochs)):
+            self.sealed.open(hundred)
+        return key
+
+    def _sources(self, epochs: Iterable[int]) -> dict[int, str]:
+        return {epoch: digest for epoch in epochs if (digest := _digest(self._keys(epoch)))}
+
     def attempts(self, epoch: int, weights_digest: str) -> dict[BatchKey, list[pl.DataFrame]]:
         """The committed files of a model by batch, each list in the order of attempts (ROLLOUTS)."""
         files: dict[BatchKey, list[pl.DataFrame]] = {}
@@ -142,7 +175,15 @@ class Ledger:
         return files
 
     def completed_batches(self, epoch: int, weights_digest: str, attempts: int) -> frozenset[BatchKey]:
-        """The batches of a model that need no further run; see :func:`is_complete`."""
+        """The batches of a model that need no further run; see :func:`is_complete`.
+
+        Whoever asks is about to run the epoch again, perhaps after a kill between a write and the opening of a seal: a seal that was
+        made from other files than there are is opened here.
+        """
+        hundred = epoch // EPOCHS_A_FILE
+        sources = self.sealed.sources(hundred)
+        if sources is not None and sources.get(epoch, "") != _digest(self._keys(epoch)):
+            self.sealed.open(hundred)
         return frozenset(batch for batch, files in self.attempts(epoch, weights_digest).items() if is_complete(files, attempts))
 
     def _keys(self, epoch: int) -> list[str]:
@@ -223,5 +264,10 @@ def _check_reasons(frame: pl.DataFrame) -> None:
 
 
 def _compacted_key(epoch: int, keys: Iterable[str]) -> str:
-    digest = hashlib.blake2b("\n".join(sorted(keys)).encode(), digest_size=16).hexdigest()
-    return f"rewards/{epoch_name(epoch)}/{digest}.parquet"
+    return f"rewards/{epoch_name(epoch)}/{_digest(keys)}.parquet"
+
+
+def _digest(keys: Iterable[str]) -> str:
+    """Which files these are; ``""`` for none."""
+    names = "\n".join(sorted(keys))
+    return hashlib.blake2b(names.encode(), digest_size=16).hexdigest() if names else ""

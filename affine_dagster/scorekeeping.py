@@ -88,12 +88,13 @@ class ScoreKeeper:
         return frame
 
     def keep_evidence(self, epoch: int) -> pl.DataFrame:
-        """Close the epoch's ledger; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows.
+        """Close the epoch's ledger and seal what is old enough; write EVIDENCE, CONTESTS and SCORES of the epoch; return the CONTESTS rows.
 
         Raises ``scorer_without_history`` where this scorer has not scored the epoch before: its evidence would begin in the middle.
         """
         self._check_history(epoch)
         self.ledger.close_epoch(epoch)
+        self.ledger.seal_before(epoch)
         inputs = self.history.inputs(epoch)
         prior = PriorState(
             self.tables.until(EVIDENCE, epoch, self.scorer, inclusive=False),

@@ -7,7 +7,7 @@ in: the ledger's own layout (``ledger.py``) and anything that knows what a colum
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import obstore
@@ -18,7 +18,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 from affine_dagster.reasons import AffineError
 from affine_dagster.tables import Table
 
-__all__ = ["Store", "Tables", "epoch_name", "parquet_bytes", "parquet_frame"]
+__all__ = ["Store", "Tables", "epoch_name", "parquet_bytes", "parquet_frame", "parquet_metadata"]
 
 _VERSION_KEY = "affine_table_version"
 
@@ -61,22 +61,38 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def folders(self, prefix: str) -> list[str]:
+        """The names of the folders right under a prefix, sorted, without looking into them."""
+        found = obstore.list_with_delimiter(self._objects, prefix)
+        return sorted(str(name).rstrip("/").rsplit("/", 1)[-1] for name in found["common_prefixes"])
+
     def names(self, prefix: str) -> list[str]:
         """All keys under a prefix, sorted."""
         return sorted(str(entry["path"]) for batch in obstore.list(self._objects, prefix) for entry in batch)
 
 
-def parquet_bytes(frame: pl.DataFrame, version: int) -> bytes:
-    """The frame as Parquet with its table's version in the file's metadata. The same frame gives the same bytes."""
+def parquet_bytes(frame: pl.DataFrame, version: int, more: Mapping[str, str] | None = None) -> bytes:
+    """The frame as Parquet with its table's version, and ``more``, in the file's metadata. The same frame gives the same bytes."""
     buffer = io.BytesIO()
-    frame.write_parquet(buffer, compression="zstd", metadata={_VERSION_KEY: str(version)})
+    frame.write_parquet(buffer, compression="zstd", metadata={_VERSION_KEY: str(version), **(more or {})})
     return buffer.getvalue()
 
 
-def parquet_frame(table: Table, content: bytes) -> pl.DataFrame:
-    """The frame of a Parquet file, migrated to the table's present version."""
-    version = int(pl.read_parquet_metadata(io.BytesIO(content)).get(_VERSION_KEY, "1"))
-    return table.migrate(pl.read_parquet(io.BytesIO(content)), version)
+def parquet_metadata(content: bytes) -> Mapping[str, str]:
+    """What :func:`parquet_bytes` put beside the frame."""
+    return pl.read_parquet_metadata(io.BytesIO(content))
+
+
+def parquet_frame(table: Table, content: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """The frame of a Parquet file, migrated to the table's present version; ``columns``: these alone, the rest unread where it can be.
+
+    Its key is not looked at again: whoever wrote it did. Raises ``bad_table`` on another schema.
+    """
+    version = int(parquet_metadata(content).get(_VERSION_KEY, "1"))
+    if columns is not None and version == table.version:
+        return pl.read_parquet(io.BytesIO(content), columns=list(columns)).select(columns)
+    frame = table.migrate(pl.read_parquet(io.BytesIO(content)), version)
+    return frame if columns is None else frame.select(columns)
 
 
 class Tables:
@@ -102,14 +118,14 @@ class Tables:
             return table.check(frame)
         return self.need(table, epoch)
 
-    def read(self, table: Table, epoch: int, scorer: str | None = None) -> pl.DataFrame | None:
-        """An epoch's rows, or None where the epoch was not written."""
+    def read(self, table: Table, epoch: int, scorer: str | None = None, *, columns: Sequence[str] | None = None) -> pl.DataFrame | None:
+        """An epoch's rows (of them ``columns``, or all), or None where the epoch was not written."""
         content = self.store.get(f"{self._folder(table, scorer)}/{epoch_name(epoch)}.parquet")
-        return None if content is None else parquet_frame(table, content)
+        return None if content is None else parquet_frame(table, content, columns)
 
-    def need(self, table: Table, epoch: int, scorer: str | None = None) -> pl.DataFrame:
+    def need(self, table: Table, epoch: int, scorer: str | None = None, *, columns: Sequence[str] | None = None) -> pl.DataFrame:
         """An epoch's rows. Raises ``missing_input`` where the epoch was not written."""
-        frame = self.read(table, epoch, scorer)
+        frame = self.read(table, epoch, scorer, columns=columns)
         if frame is None:
             raise AffineError("missing_input", f"{table.name} of epoch {epoch}" + (f", scorer {scorer}" if scorer else ""))
         return frame

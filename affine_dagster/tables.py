@@ -65,14 +65,18 @@ class Table:
 
     def check(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with its columns in order. Raises ``bad_table`` on another schema or on a key that stands twice."""
-        if dict(frame.schema) != dict(self.schema):
-            wrong = {name: (frame.schema.get(name), self.schema.get(name)) for name in {*frame.schema, *self.schema}}
-            raise AffineError("bad_table", f"{self.name}: {({name: pair for name, pair in wrong.items() if pair[0] != pair[1]})}")
-        frame = frame.select(self.schema.names())
+        frame = self.conformed(frame)
         if self.key and frame.height and frame.select(self.key).is_duplicated().any():
             twice = frame.filter(frame.select(self.key).is_duplicated()).select(self.key).head(1).to_dicts()
             raise AffineError("bad_table", f"{self.name}: key {self.key} stands twice: {twice}")
         return frame
+
+    def conformed(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The frame with its columns in order. Raises ``bad_table`` on another schema."""
+        if dict(frame.schema) != dict(self.schema):
+            wrong = {name: (frame.schema.get(name), self.schema.get(name)) for name in {*frame.schema, *self.schema}}
+            raise AffineError("bad_table", f"{self.name}: {({name: pair for name, pair in wrong.items() if pair[0] != pair[1]})}")
+        return frame.select(self.schema.names())
 
     def migrate(self, frame: pl.DataFrame, version: int) -> pl.DataFrame:
         """A frame of an older version as this version. Raises ``newer_table`` if it is from the future."""
@@ -80,7 +84,7 @@ class Table:
             raise AffineError("newer_table", f"{self.name}: version {version}, this code knows {self.version}")
         for old in range(version, self.version):
             frame = self.migrations[old](frame)
-        return self.check(frame)
+        return self.conformed(frame)
 
 
 def _before_configurations(frame: pl.DataFrame) -> pl.DataFrame:
