@@ -5,17 +5,21 @@ What must not go in: any rule (``scoring/``), and writing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import polars as pl
 
 from affine_dagster.integrity.coverage import breaker_open, fault_findings
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import AffineError
-from affine_dagster.scoring.models import Origin, OriginIndex, origin_models, origins_of
+from affine_dagster.scoring.models import ORIGIN_COLUMNS, VERDICT_COLUMNS, Origin, OriginIndex, origin_models, origins_of
 from affine_dagster.scoring.rule import EpochInputs
 from affine_dagster.scoring.rules.replay import EntrantIndex, PastEpoch, replay, rules_named
+from affine_dagster.sealed import EPOCHS_A_FILE
 from affine_dagster.settings import Settings
 from affine_dagster.store import Store, Tables
 from affine_dagster.tables import EPOCHS, FINGERPRINTS, KINSHIP, NEURONS, PLAN, REPLAYED, Table
@@ -38,6 +42,37 @@ def epoch_range(text: str, known: Sequence[int]) -> list[int]:
     return chosen
 
 
+_READ: Sequence[tuple[Table, Sequence[str] | None]] = (
+    (FINGERPRINTS, ORIGIN_COLUMNS), (KINSHIP, VERDICT_COLUMNS), (PLAN, None), (NEURONS, ("epoch", "uid", "hotkey")),
+    (EPOCHS, ("epoch", "boundary_block", "owner_hotkey")),
+)
+"""What a replay reads of each table: a year of tensors' digests would not fit into memory."""
+
+_NO_PRINTS, _NO_VERDICTS = FINGERPRINTS.empty().select(ORIGIN_COLUMNS), KINSHIP.empty().select(VERDICT_COLUMNS)
+
+
+def _chunks(epochs: Sequence[int]) -> Iterator[list[int]]:
+    """The epochs in the groups that are sealed together."""
+    for _, group in itertools.groupby(epochs, key=lambda epoch: epoch // EPOCHS_A_FILE):
+        yield list(group)
+
+
+Item = TypeVar("Item")
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items in order, each one made in a thread of its own while the one before it is used."""
+    waiting = iter(items)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(next, waiting, _END)
+        while (item := coming.result()) is not _END:
+            coming = pool.submit(next, waiting, _END)
+            yield item  # type: ignore[misc]
+
+
+_END = object()
+
+
 @dataclass(frozen=True)
 class History:
     """Reads one store, under one version of the settings."""
@@ -56,43 +91,58 @@ class History:
 
         Raises ``missing_input`` where a table is absent.
         """
-        plan, rewards = self.tables.need(PLAN, epoch), self.ledger.rewards(epoch)
-        chain = self.tables.need(EPOCHS, epoch).row(0, named=True)
+        read = {table.name: self.tables.need(table, epoch) for table in (PLAN, EPOCHS, NEURONS)}
+        return self._inputs(epoch, read, self.models(epoch) if models is None else models)
+
+    def _inputs(self, epoch: int, read: Mapping[str, pl.DataFrame], models: Mapping[str, Origin]) -> EpochInputs:
+        plan, rewards, chain = read[PLAN.name], self.ledger.rewards(epoch), read[EPOCHS.name].row(0, named=True)
         return EpochInputs(
             epoch=epoch,
             boundary_block=int(chain["boundary_block"]),
             plan=plan,
             rewards=rewards,
             assays=self._assays(plan, rewards, epoch),
-            models=self.models(epoch) if models is None else models,
-            registered=frozenset(self.tables.need(NEURONS, epoch)["hotkey"]),
+            models=models,
+            registered=frozenset(read[NEURONS.name]["hotkey"]),
             burn_hotkey=self.settings.weights.burn_hotkey or str(chain["owner_hotkey"]),
             withheld=breaker_open(self.faults(plan, rewards, epoch)),
         )
 
     def past(self, epochs: Sequence[int]) -> Iterator[PastEpoch]:
         """These epochs, in order, each with what was known in it. Raises ``missing_input`` where a table is absent."""
-        origins, entrants = OriginIndex(), EntrantIndex()
-        known = iter(sorted({*self.tables.epochs(FINGERPRINTS), *self.tables.epochs(KINSHIP)}))
-        waiting = next(known, None)
-        for epoch in epochs:
-            while waiting is not None and waiting <= epoch:
-                fingerprints = self._or_empty(FINGERPRINTS, waiting)
-                origins.add(waiting, fingerprints, self._or_empty(KINSHIP, waiting))
-                entrants.add(fingerprints)
-                waiting = next(known, None)
-            models, neurons = origins.at(epoch), self.tables.need(NEURONS, epoch)
-            inputs = self.inputs(epoch, models)
-            first = neurons.filter(pl.col("uid") == 0)["hotkey"].to_list()
-            yield PastEpoch(inputs, entrants.present(models, neurons), first[0] if first else inputs.burn_hotkey)
+        origins, entrants, chosen = OriginIndex(), EntrantIndex(), frozenset(epochs)
+        last = max(epochs, default=-1)
+        known = sorted({*self.tables.epochs(FINGERPRINTS), *self.tables.epochs(KINSHIP), *epochs})
+        for read in ahead(self._chunk(part) for part in _chunks([epoch for epoch in known if epoch <= last])):
+            for epoch, frames in read.items():
+                if FINGERPRINTS.name in frames or KINSHIP.name in frames:
+                    fingerprints = frames.get(FINGERPRINTS.name, _NO_PRINTS)
+                    origins.add(epoch, fingerprints, frames.get(KINSHIP.name, _NO_VERDICTS))
+                    entrants.add(fingerprints)
+                if epoch in chosen:
+                    yield self._past(epoch, frames, origins.at(epoch), entrants)
+
+    def _past(self, epoch: int, frames: Mapping[str, pl.DataFrame], models: Mapping[str, Origin], entrants: EntrantIndex) -> PastEpoch:
+        absent = [table.name for table in (PLAN, EPOCHS, NEURONS) if table.name not in frames]
+        if absent:
+            raise AffineError("missing_input", f"{absent[0]} of epoch {epoch}")
+        neurons = frames[NEURONS.name]
+        inputs = self._inputs(epoch, frames, models)
+        first = neurons.filter(pl.col("uid") == 0)["hotkey"].to_list()
+        return PastEpoch(inputs, entrants.present(models, neurons), first[0] if first else inputs.burn_hotkey)
+
+    def _chunk(self, epochs: Sequence[int]) -> dict[int, dict[str, pl.DataFrame]]:
+        """What a replay reads of some epochs beside their rewards, by epoch and table."""
+        made: dict[int, dict[str, pl.DataFrame]] = {epoch: {} for epoch in epochs}
+        for table, columns in _READ:
+            for epoch, frame in self.tables.many(table, epochs, columns).items():
+                made[epoch][table.name] = frame
+        self.ledger.sealed.rewards(epochs[-1])  # read while the epochs before are counted
+        return made
 
     def models(self, epoch: int) -> Mapping[str, Origin]:
         """The origin of each weights digest known at an epoch."""
         return origins_of(origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch)))
-
-    def _or_empty(self, table: Table, epoch: int) -> pl.DataFrame:
-        found = self.tables.read(table, epoch)
-        return table.empty() if found is None else found
 
     def faults(self, plan: pl.DataFrame, rewards: pl.DataFrame, epoch: int) -> pl.DataFrame:
         """The findings on faults alike, from the epoch's PLAN and REWARDS rows."""

@@ -83,12 +83,16 @@ def parquet_metadata(content: bytes) -> Mapping[str, str]:
     return pl.read_parquet_metadata(io.BytesIO(content))
 
 
+def _version(content: bytes) -> int:
+    return int(parquet_metadata(content).get(_VERSION_KEY, "1"))
+
+
 def parquet_frame(table: Table, content: bytes, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """The frame of a Parquet file, migrated to the table's present version; ``columns``: these alone, the rest unread where it can be.
 
     Its key is not looked at again: whoever wrote it did. Raises ``bad_table`` on another schema.
     """
-    version = int(parquet_metadata(content).get(_VERSION_KEY, "1"))
+    version = _version(content)
     if columns is not None and version == table.version:
         return pl.read_parquet(io.BytesIO(content), columns=list(columns)).select(columns)
     frame = table.migrate(pl.read_parquet(io.BytesIO(content)), version)
@@ -129,6 +133,22 @@ class Tables:
         if frame is None:
             raise AffineError("missing_input", f"{table.name} of epoch {epoch}" + (f", scorer {scorer}" if scorer else ""))
         return frame
+
+    def many(self, table: Table, epochs: Sequence[int], columns: Sequence[str] | None = None) -> dict[int, pl.DataFrame]:
+        """The rows of many epochs (of them ``columns``, or all) by epoch, read at once; epochs that were not written are left out.
+
+        For tables that are not scored, whose rows have the epoch that they are written under. ``epochs`` ascend.
+        """
+        folder, wanted = self._folder(table, None), list(columns or table.columns)
+        contents = {epoch: self.store.get(f"{folder}/{epoch_name(epoch)}.parquet") for epoch in epochs}
+        found = {epoch: content for epoch, content in contents.items() if content is not None}
+        if any(_version(content) != table.version for content in found.values()):
+            return {epoch: parquet_frame(table, content, wanted) for epoch, content in found.items()}
+        if not found:
+            return {}
+        rows = pl.read_parquet(list(found.values()), columns=[*{"epoch": 0, **dict.fromkeys(wanted)}])
+        edges = [*rows["epoch"].search_sorted(pl.Series(list(found), dtype=pl.Int64)), rows.height]
+        return {epoch: rows[edges[at] : edges[at + 1]].select(wanted) for at, epoch in enumerate(found)}
 
     def epochs(self, table: Table, scorer: str | None = None) -> list[int]:
         """The epochs that were written, ascending."""

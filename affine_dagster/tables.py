@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -43,13 +44,17 @@ class Table:
     scored: bool = False
     migrations: Mapping[int, Migration] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """The polars schema, columns in order."""
         return pl.Schema(dict(self.columns))
 
     def empty(self) -> pl.DataFrame:
         """A frame without rows."""
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=self.schema)
 
     def frame(self, rows: Iterable[Mapping[str, object] | object]) -> pl.DataFrame:
@@ -73,6 +78,8 @@ class Table:
 
     def conformed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The frame with its columns in order. Raises ``bad_table`` on another schema."""
+        if frame.schema == self.schema:
+            return frame
         if dict(frame.schema) != dict(self.schema):
             wrong = {name: (frame.schema.get(name), self.schema.get(name)) for name in {*frame.schema, *self.schema}}
             raise AffineError("bad_table", f"{self.name}: {({name: pair for name, pair in wrong.items() if pair[0] != pair[1]})}")

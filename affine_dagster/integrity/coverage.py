@@ -48,9 +48,9 @@ def fault_findings(epoch: int, rewards: pl.DataFrame, known_good: Collection[str
     many broken models, or many that are too large to be loaded here. Where none of ``known_good`` ran, a fault that is not the
     models' own is believed without.
     """
-    models = rewards["weights_digest"].n_unique()
-    known = set(known_good) & set(rewards["weights_digest"])
-    threshold = max(float(settings.breaker_models), settings.breaker_share * models)
+    ran = set(rewards["weights_digest"].unique())
+    known = set(known_good) & ran
+    threshold = max(float(settings.breaker_models), settings.breaker_share * len(ran))
     rows: list[dict[str, object]] = []
     for reason, fault, digests in _failing(rewards).iter_rows():
         believed = not known.isdisjoint(digests) or (fault != Fault.MODEL and not known)
@@ -71,9 +71,10 @@ def fault_findings(epoch: int, rewards: pl.DataFrame, known_good: Collection[str
 
 
 def _failing(rewards: pl.DataFrame) -> pl.DataFrame:
-    rows = rewards.group_by("weights_digest").agg(rows=pl.len())
+    every = rewards.lazy()
+    rows = every.group_by("weights_digest").agg(rows=pl.len())
     return (
-        rewards.filter(pl.col("fault").is_not_null())
+        every.filter(pl.col("fault").is_not_null())
         .group_by("weights_digest", "reason", "fault")
         .agg(count=pl.len())
         .join(rows, on="weights_digest")
@@ -81,6 +82,7 @@ def _failing(rewards: pl.DataFrame) -> pl.DataFrame:
         .group_by("reason", "fault")
         .agg(pl.col("weights_digest").sort())
         .sort("reason", "fault")
+        .collect()
     )
 
 

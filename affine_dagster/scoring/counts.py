@@ -77,6 +77,23 @@ class Counts:
         columns = np.array(flat, dtype=np.int64).reshape(-1, 3).T
         return cls(columns[0], columns[1], columns[2], np.array([one.missing for one in histograms], dtype=np.int64))
 
+    @classmethod
+    def stacked(cls, parts: Sequence[Counts]) -> Counts:
+        """The rows of all parts, one after the other."""
+        if not parts:
+            return cls.empty(0)
+        above = np.cumsum([0, *(one.height for one in parts)])
+        rows = np.concatenate([one.rows + at for one, at in zip(parts, above, strict=False)])
+        return cls(
+            rows, np.concatenate([one.bins for one in parts]), np.concatenate([one.counts for one in parts]),
+            np.concatenate([one.missing for one in parts]),
+        )
+
+    def part(self, first: int, last: int) -> Counts:
+        """The rows ``first`` to ``last`` - 1."""
+        start, stop = np.searchsorted(self.rows, [first, last])
+        return Counts(self.rows[start:stop] - first, self.bins[start:stop], self.counts[start:stop], self.missing[first:last])
+
     def histograms(self) -> list[Histogram]:
         """One histogram a row."""
         edges = np.searchsorted(self.rows, np.arange(self.height + 1)).tolist()

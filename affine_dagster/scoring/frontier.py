@@ -221,6 +221,8 @@ def _measured(members: list[Member], plan: pl.DataFrame, assays: pl.DataFrame, n
     """The members with their open assays looked at, in commit order, so that a later one sees the earlier ones' coordinates."""
     begun = plan.filter((pl.col("role") == "assayed") & (pl.col("purpose") == "assay"))
     started = dict(begun.sort("task_epoch", descending=True).select("weights_digest", "task_epoch").iter_rows())
+    if not started and all(one.assay_complete or one.assay_epoch is None for one in members):
+        return members
     checked = checked_rewards(assays.filter((pl.col("purpose") == "assay") & (pl.col("epoch") <= now.epoch)), now.environments)
     runs = {int(key[0]): task_steps(rows) for key, rows in checked.group_by(["task_epoch"])}
     done: list[Member] = []

@@ -15,7 +15,9 @@ import polars as pl
 
 from affine_dagster.tables import Table
 
-__all__ = ["MODELS", "Origin", "OriginIndex", "OriginsAt", "by_position", "origin_models", "origins_of"]
+__all__ = [
+    "MODELS", "ORIGIN_COLUMNS", "VERDICT_COLUMNS", "Origin", "OriginIndex", "OriginsAt", "by_position", "origin_models", "origins_of",
+]
 
 MODELS = Table(
     "models",
@@ -104,6 +106,13 @@ class _Submission:
         )
 
 
+ORIGIN_COLUMNS = ("epoch", *_Submission.__dataclass_fields__)
+"""The columns of FINGERPRINTS that are read."""
+
+VERDICT_COLUMNS = ("epoch", "submission_id", "verdict", "peer_submission_id")
+"""The columns of KINSHIP that are read."""
+
+
 class OriginIndex:
     """The origins of all epochs, brought up to date an epoch at a time at the cost of what is new in it.
 
@@ -138,8 +147,7 @@ class OriginIndex:
         return OriginsAt(self._found, epoch)
 
     def _read(self, fingerprints: pl.DataFrame) -> Iterator[str]:
-        columns = _Submission.__dataclass_fields__
-        rows = [_Submission(*row) for row in fingerprints.sort("submission_id").select(*columns).iter_rows()]
+        rows = [_Submission(*row) for row in fingerprints.sort("submission_id").select(ORIGIN_COLUMNS[1:]).iter_rows()]
         for one in rows:
             before = self._known.get(one.submission_id)
             if before is not None and before.weights_digest != one.weights_digest:
@@ -155,7 +163,7 @@ class OriginIndex:
         yield from (one.submission_id for one in rows)
 
     def _heard(self, kinship: pl.DataFrame) -> Iterator[str]:
-        for submission, verdict, peer in kinship.select("submission_id", "verdict", "peer_submission_id").iter_rows():
+        for submission, verdict, peer in kinship.select(VERDICT_COLUMNS[1:]).iter_rows():
             before = self._verdicts.get(submission)
             if before is not None and before[1] is not None:
                 self._copies[before[1]].discard(submission)

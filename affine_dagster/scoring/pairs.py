@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from affine_dagster.scoring.rewards import Runs, checked_rewards, runs_of
 from affine_dagster.settings import Settings
 from affine_dagster.tables import CONTESTS, EVIDENCE
 
-__all__ = ["Contest", "EpochEvidence", "EpochPairs", "Pair", "epoch_evidence", "judge_epoch"]
+__all__ = ["Contest", "Earlier", "EpochEvidence", "EpochPairs", "Pair", "epoch_evidence", "judge_epoch"]
 
 Row = Mapping[str, Any]
 Pair = tuple[str, str]
@@ -44,7 +44,7 @@ class EpochEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """Where a pair stands after an epoch: a CONTESTS row, and its merged histograms in the order of the environments' names."""
+    """Where a pair stands after an epoch: a CONTESTS row."""
 
     state: str
     reason: str
@@ -54,16 +54,30 @@ class Contest:
     epochs: int
     alpha: float
     discordance: float
-    histograms: tuple[Histogram, ...]
 
 
 @dataclass(frozen=True)
 class EpochPairs:
-    """The judged pairs of an epoch. ``logs``: their log e-values in units of 2**-32, of shape (pairs, environments, 4)."""
+    """The judged pairs of an epoch, in the order of ``contests``.
+
+    ``counts``: their merged histograms, a row a pair and environment. ``logs``: their log e-values in units of 2**-32, of shape
+    (pairs, environments, 4).
+    """
 
     environments: tuple[str, ...]
     contests: Mapping[Pair, Contest]
+    counts: Counts
     logs: Units
+
+
+class Earlier(Protocol):
+    """What earlier epochs know of the pairs."""
+
+    def contest(self, pair: Pair) -> Contest | None:
+        """Where a pair stood; None for a new one."""
+
+    def counts(self, pair: Pair) -> Counts:
+        """Its merged histograms, a row an environment, in the order of their names; asked only of a pair that has a contest."""
 
 
 def epoch_evidence(
@@ -76,11 +90,11 @@ def epoch_evidence(
     """
     planned = plan.filter((pl.col("epoch") == epoch) & (pl.col("role") == "challenger"))["weights_digest"].unique().to_list()
     names = tuple(sorted(settings.evaluation.environments))
-    earlier = _earlier(prior_evidence, prior_contests, planned, names, epoch)
+    earlier = _EarlierFrames(prior_evidence, prior_contests, planned, names, epoch)
     return _frames(judge_epoch(plan, rewards, earlier, settings, epoch), settings, epoch)
 
 
-def judge_epoch(plan: pl.DataFrame, rewards: pl.DataFrame, earlier: Mapping[Pair, Contest], settings: Settings, epoch: int) -> EpochPairs:
+def judge_epoch(plan: pl.DataFrame, rewards: pl.DataFrame, earlier: Earlier, settings: Settings, epoch: int) -> EpochPairs:
     """The pairs of ``epoch`` from its PLAN and REWARDS rows and from where they stood before.
 
     Rows of other epochs in ``plan`` and ``rewards`` are ignored. A pair keeps its first alpha and discordance, since bets are fixed
@@ -105,7 +119,7 @@ def judge_epoch(plan: pl.DataFrame, rewards: pl.DataFrame, earlier: Mapping[Pair
             judged.append(bench.judged([_Meeting(later, row["weights_digest"], row) for later in after]))
             winners |= {pair[0] for pair, contest in judged[-1].contests.items() if contest.state == ContestState.WON}
     contests = {pair: contest for one in judged for pair, contest in one.contests.items()}
-    return EpochPairs(names, contests, np.concatenate([one.logs for one in judged]))
+    return EpochPairs(names, contests, Counts.stacked([one.counts for one in judged]), np.concatenate([one.logs for one in judged]))
 
 
 @dataclass(frozen=True)
@@ -128,16 +142,16 @@ class _Bench:
     runs: Runs
     environments: tuple[str, ...]
     settings: Settings
-    earlier: Mapping[Pair, Contest]
+    earlier: Earlier
 
     def judged(self, meetings: Sequence[_Meeting]) -> EpochPairs:
         """These pairs, all at once."""
         width = len(self.environments)
-        before = [self.earlier.get(one.pair) for one in meetings]
+        before = [self.earlier.contest(one.pair) for one in meetings]
+        nothing = Counts.empty(width)
+        known = [nothing if contest is None else self.earlier.counts(one.pair) for one, contest in zip(meetings, before, strict=True)]
         fresh = self._fresh(meetings)
-        merged = fresh + Counts.of_histograms(
-            [one for contest in before for one in ((Histogram(),) * width if contest is None else contest.histograms)]
-        )
+        merged = fresh + Counts.stacked(known)
         rules = [self._rule(one, contest) for one, contest in zip(meetings, before, strict=True)]
         shape = (len(meetings), width)
         ran = (fresh.tasks.reshape(shape).sum(axis=1) > 0).tolist()
@@ -145,12 +159,8 @@ class _Bench:
         tasks = merged.tasks.reshape(shape).min(axis=1).tolist()
         logs = log_evidence_units(merged, [rule.stakes for rule in rules for _ in range(width)])
         verdicts = judge_all(self.environments, merged, logs, rules, tasks, epochs)
-        histograms = merged.histograms()
-        contests = {
-            one.pair: _after(verdicts[at], before[at], rules[at], tasks[at], epochs[at], tuple(histograms[at * width : (at + 1) * width]))
-            for at, one in enumerate(meetings)
-        }
-        return EpochPairs(self.environments, contests, logs.reshape(*shape, 4))
+        contests = {one.pair: _after(verdicts[at], before[at], rules[at], tasks[at], epochs[at]) for at, one in enumerate(meetings)}
+        return EpochPairs(self.environments, contests, merged, logs.reshape(*shape, 4))
 
     def _rule(self, meeting: _Meeting, before: Contest | None) -> ContestRule:
         alpha, discordance = (meeting.row["alpha"], meeting.row["discordance"]) if before is None else (before.alpha, before.discordance)
@@ -178,35 +188,45 @@ def _first_task(meeting: _Meeting) -> int:
     return first if meeting.rival is None else max(first, int(meeting.rival["first_task"]))
 
 
-def _after(
-    verdict: ContestVerdict, before: Contest | None, rule: ContestRule, tasks: int, epochs: int, histograms: tuple[Histogram, ...]
-) -> Contest:
+def _after(verdict: ContestVerdict, before: Contest | None, rule: ContestRule, tasks: int, epochs: int) -> Contest:
     """Where the pair stands: an earlier lasting verdict stays; that of a won pair may still become strict."""
     state, reason, environment, strict = str(verdict.state), verdict.reason, verdict.environment, verdict.strict
     if before is not None and before.state in _LASTING:
         strict = before.strict or (before.state == ContestState.WON and verdict.strict)
         state, reason, environment = before.state, before.reason, before.environment
-    return Contest(state, reason, environment, strict, tasks, epochs, rule.alpha, rule.discordance, histograms)
+    return Contest(state, reason, environment, strict, tasks, epochs, rule.alpha, rule.discordance)
+
+
+_STANDING = tuple(Contest.__dataclass_fields__)
 
 
 # --- frames -------------------------------------------------------------------------------------------------------------------
 
 
-def _earlier(
-    evidence: pl.DataFrame, contests: pl.DataFrame, challengers: Collection[str], environments: Sequence[str], epoch: int
-) -> dict[Pair, Contest]:
-    """Where the pairs of these challengers stood, from the newest EVIDENCE and CONTESTS rows before the epoch."""
-    merged: dict[Pair, dict[str, Histogram]] = {}
-    for row in _newest(evidence, challengers, epoch, "challenger", "incumbent", "environment"):
-        pair = (row["challenger"], row["incumbent"])
-        merged.setdefault(pair, {})[row["environment"]] = Histogram.from_rows(row["histogram"], row["missing"])
-    return {
-        pair: Contest(
-            row["state"], row["reason"], row["environment"], row["strict"], row["tasks"], row["epochs"], row["alpha"], row["discordance"],
-            tuple(merged.get(pair, {}).get(name, Histogram()) for name in environments),
-        )
-        for row in _newest(contests, challengers, epoch, "challenger", "incumbent") for pair in [(row["challenger"], row["incumbent"])]
-    }
+class _EarlierFrames:
+    """What the newest EVIDENCE and CONTESTS rows before an epoch say of the pairs of some challengers."""
+
+    def __init__(
+        self, evidence: pl.DataFrame, contests: pl.DataFrame, challengers: Collection[str], names: Sequence[str], epoch: int
+    ) -> None:
+        self._histograms: dict[Pair, dict[str, Histogram]] = {}
+        self._names = names
+        for row in _newest(evidence, challengers, epoch, "challenger", "incumbent", "environment"):
+            pair = (row["challenger"], row["incumbent"])
+            self._histograms.setdefault(pair, {})[row["environment"]] = Histogram.from_rows(row["histogram"], row["missing"])
+        self._contests = {
+            (row["challenger"], row["incumbent"]): Contest(**{name: row[name] for name in _STANDING})
+            for row in _newest(contests, challengers, epoch, "challenger", "incumbent")
+        }
+
+    def contest(self, pair: Pair) -> Contest | None:
+        """Where a pair stood."""
+        return self._contests.get(pair)
+
+    def counts(self, pair: Pair) -> Counts:
+        """Its merged histograms."""
+        known = self._histograms.get(pair, {})
+        return Counts.of_histograms([known.get(name, Histogram()) for name in self._names])
 
 
 def _newest(frame: pl.DataFrame, challengers: Collection[str], epoch: int, *key: str) -> Iterable[Row]:
@@ -216,18 +236,16 @@ def _newest(frame: pl.DataFrame, challengers: Collection[str], epoch: int, *key:
 
 def _frames(pairs: EpochPairs, settings: Settings, epoch: int) -> EpochEvidence:
     keys = [{"epoch": epoch, "challenger": challenger, "incumbent": incumbent} for challenger, incumbent in pairs.contests]
-    standing = ("state", "reason", "environment", "strict", "tasks", "epochs", "alpha", "discordance")
     contests = [
-        key | {name: getattr(contest, name) for name in standing} for key, contest in zip(keys, pairs.contests.values(), strict=True)
+        key | {name: getattr(contest, name) for name in _STANDING} for key, contest in zip(keys, pairs.contests.values(), strict=True)
     ]
-    histograms = [one for contest in pairs.contests.values() for one in contest.histograms]
-    intervals = difference_intervals(Counts.of_histograms(histograms), settings.scoring.assay_alpha)
+    intervals = difference_intervals(pairs.counts, settings.scoring.assay_alpha)
     logs = pairs.logs.reshape(-1, 4) / UNIT
     width = len(pairs.environments)
     evidence = [
         keys[at // width] | _evidence_row(pairs.environments[at % width], one, logs[at])
         | {"lower": float(intervals.lower[at]), "upper": float(intervals.upper[at])}
-        for at, one in enumerate(histograms)
+        for at, one in enumerate(pairs.counts.histograms())
     ]
     return EpochEvidence(EVIDENCE.frame(evidence).sort(EVIDENCE.key), CONTESTS.frame(contests).sort(CONTESTS.key))
 

@@ -26,14 +26,16 @@ def checked_rewards(rewards: pl.DataFrame, environments: Collection[str]) -> pl.
     A model fault is reward 0; any other fault is missing. Where several epochs ran the same task, the earliest result counts.
     Raises ``bad_table`` on a reward that is NaN, infinite or outside [0, 1], and on no reward without a fault.
     """
-    rows = rewards.filter(pl.col("environment").is_in(list(environments))).select("epoch", *_TASK, "reward", "fault")
-    if rows.select((pl.col("fault").is_null() & pl.col("reward").is_null()).any()).item():
-        raise AffineError("bad_table", "rewards: a row has neither a reward nor a fault")
     model_fault = pl.col("fault").eq(str(Fault.MODEL)).fill_null(False)
     known = pl.when(model_fault).then(0.0).when(pl.col("fault").is_null()).then("reward")
-    rows = rows.select("epoch", *_TASK, model_fault.alias("model_fault"), known.alias("steps"))
+    rows = rewards.lazy().filter(pl.col("environment").is_in(list(environments))).select(
+        "epoch", *_TASK, model_fault.alias("model_fault"), known.alias("steps"), (pl.col("fault").is_null()).alias("sound"),
+    ).collect()
     found = rows["steps"]
-    rows = rows.with_columns(pl.Series("steps", quantised(found.fill_null(0.0).to_numpy(), found.is_not_null().to_numpy())))
+    if (rows["sound"] & found.is_null()).any():
+        raise AffineError("bad_table", "rewards: a row has neither a reward nor a fault")
+    steps = quantised(found.fill_null(0.0).to_numpy(), found.is_not_null().to_numpy())
+    rows = rows.drop("sound").with_columns(pl.Series("steps", steps))
     if rows["epoch"].n_unique() > 1:  # the key of a table has the epoch in it, so one epoch has no task twice
         rows = rows.sort(pl.col("steps") == MISSING, "epoch").unique(_TASK, keep="first", maintain_order=True)
     return rows

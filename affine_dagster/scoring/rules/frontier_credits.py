@@ -6,19 +6,17 @@ What must not go in: any arithmetic of it (``scoring/``).
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
+from affine_dagster.scoring.counts import Counts
 from affine_dagster.scoring.credits import Credit, chronological_credits, credits_of
 from affine_dagster.scoring.frontier import Member, Now, advance_members
-from affine_dagster.scoring.histogram import Histogram
 from affine_dagster.scoring.hypervolume import exclusive
-from affine_dagster.scoring.pairs import Contest, Pair, judge_epoch
+from affine_dagster.scoring.pairs import Contest, EpochPairs, Pair, judge_epoch
 from affine_dagster.scoring.rule import FrontierCredits
 from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
 from affine_dagster.scoring.weights import TOTAL, owed_units, paid_weights
@@ -57,7 +55,7 @@ class FrontierCreditsReplay:
         inputs, scoring = given.inputs, self.settings.scoring
         rewards = inputs.rewards.clear() if inputs.withheld else inputs.rewards
         pairs = judge_epoch(inputs.plan, rewards, state.contests.before(inputs.epoch), self.settings, inputs.epoch)
-        state.contests.add(inputs.epoch, pairs.contests)
+        state.contests.add(inputs.epoch, pairs)
         now = Now(inputs.epoch, inputs.boundary_block, self.settings, inputs.withheld)
         members = tuple(advance_members(state.members, pairs.contests, inputs.plan, inputs.models, inputs.assays, now))
         after = Books(state.contests, members, _units(state, members))
@@ -96,8 +94,8 @@ def _placings(owed: Sequence[Credit], weights: Mapping[str, int], given: Round, 
 
 # --- contests -----------------------------------------------------------------------------------------------------------------
 
-_Kept = tuple[int, tuple[Any, ...], bytes]
-"""An epoch, a contest's fields but its histograms, and these packed. Plain tuples, a million of which a collector need not walk."""
+_Kept = tuple[int, Contest, bytes, bytes]
+"""An epoch, a contest, and its histograms as bytes: entries of int32 (row, bin, count), and int32 of what is missing, a row."""
 
 
 class _ContestBook:
@@ -106,49 +104,42 @@ class _ContestBook:
     def __init__(self) -> None:
         self._kept: dict[Pair, tuple[_Kept, ...]] = {}
 
-    def add(self, epoch: int, contests: Mapping[Pair, Contest]) -> None:
+    def add(self, epoch: int, pairs: EpochPairs) -> None:
         """Take in an epoch's contests, in place of what was known of this epoch or later."""
-        for (challenger, incumbent), contest in contests.items():
+        width, counts = len(pairs.environments), pairs.counts
+        entries = np.stack([counts.rows % width, counts.bins, counts.counts], axis=1).astype(np.int32)
+        missing = counts.missing.astype(np.int32)
+        edges = np.searchsorted(counts.rows, np.arange(0, counts.height + 1, width)).tolist()
+        for at, ((challenger, incumbent), contest) in enumerate(pairs.contests.items()):
             pair = (challenger, sys.intern(incumbent))
-            earlier = (one for one in self._kept.get(pair, ()) if one[0] < epoch)
-            self._kept[pair] = (*list(earlier)[-1:], (epoch, *_packed(contest)))
+            earlier = tuple(one for one in self._kept.get(pair, ()) if one[0] < epoch)[-1:]
+            packed = entries[edges[at] : edges[at + 1]].tobytes(), missing[at * width : (at + 1) * width].tobytes()
+            self._kept[pair] = (*earlier, (epoch, contest, *packed))
 
-    def before(self, epoch: int) -> _ContestsBefore:
+    def before(self, epoch: int) -> ContestsBefore:
         """The newest of each pair before an epoch."""
-        return _ContestsBefore(self._kept, epoch)
+        return ContestsBefore(self._kept, epoch)
 
 
-class _ContestsBefore(Mapping[Pair, Contest]):
+class ContestsBefore:
+    """What was known of the pairs before an epoch."""
+
     def __init__(self, kept: Mapping[Pair, tuple[_Kept, ...]], epoch: int) -> None:
         self._kept = kept
         self._epoch = epoch
 
-    def __getitem__(self, pair: Pair) -> Contest:
-        for epoch, fields, packed in reversed(self._kept[pair]):
-            if epoch < self._epoch:
-                return _unpacked(fields, packed)
-        raise KeyError(pair)
+    def _newest(self, pair: Pair) -> _Kept | None:
+        return next((one for one in reversed(self._kept.get(pair, ())) if one[0] < self._epoch), None)
 
-    def __iter__(self) -> Iterator[Pair]:
-        return (pair for pair, kept in self._kept.items() if kept[0][0] < self._epoch)
+    def contest(self, pair: Pair) -> Contest | None:
+        """Where a pair stood; None for a new one."""
+        known = self._newest(pair)
+        return None if known is None else known[1]
 
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def _packed(contest: Contest) -> tuple[tuple[Any, ...], bytes]:
-    fields = (
-        contest.state, contest.reason, contest.environment, contest.strict, contest.tasks, contest.epochs, contest.alpha,
-        contest.discordance, tuple(one.missing for one in contest.histograms),
-    )
-    entries = [(at, key, count) for at, one in enumerate(contest.histograms) for key, count in one.bins]
-    return fields, np.array(entries, dtype=np.int64).tobytes()
-
-
-def _unpacked(fields: tuple[Any, ...], packed: bytes) -> Contest:
-    bins: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for at, key, count in np.frombuffer(packed, dtype=np.int64).reshape(-1, 3).tolist():
-        bins[at].append((key, count))
-    state, reason, environment, strict, tasks, epochs, alpha, discordance, missing = fields
-    histograms = tuple(Histogram(tuple(bins[at]), lost) for at, lost in enumerate(missing))
-    return Contest(state, reason, environment, strict, tasks, epochs, alpha, discordance, histograms)
+    def counts(self, pair: Pair) -> Counts:
+        """Its merged histograms."""
+        known = self._newest(pair)
+        if known is None:
+            raise KeyError(pair)
+        rows, bins, counts = np.frombuffer(known[2], dtype=np.int32).reshape(-1, 3).astype(np.int64).T
+        return Counts(rows, bins, counts, np.frombuffer(known[3], dtype=np.int32).astype(np.int64))

@@ -20,7 +20,7 @@ from affine_dagster.scoring.rules.checkpoints import Checkpoints
 from affine_dagster.scoring.rules.elo_ladder import EloLadder
 from affine_dagster.scoring.rules.four_stage import FourStage
 from affine_dagster.scoring.rules.frontier_credits import FrontierCreditsReplay
-from affine_dagster.scoring.rules.matrix import Entrant, task_matrix
+from affine_dagster.scoring.rules.matrix import Entrant, TaskMatrix, task_matrix
 from affine_dagster.scoring.rules.protocol import ReplayedRule, Round, Ruling
 from affine_dagster.scoring.rules.ranks import DenseRank, Supermajority
 from affine_dagster.scoring.rules.subset_winners import SubsetWinners
@@ -109,7 +109,7 @@ def replay(
         matrices = {}
         for blocks, window in windows.items():
             window.add(past)
-            matrices[blocks] = cache(partial(task_matrix, window.rewards(), past.entrants, environments))
+            matrices[blocks] = cache(partial(_matrix, window.frames(), past.entrants, environments))
         frames = []
         for rule in rules:
             given = Round(past.inputs, past.entrants, past.sink, sampling_count, matrices[rule.window_blocks])
@@ -132,9 +132,13 @@ class _Window:
             self._kept = [one for one in self._kept if past.inputs.boundary_block - one[0] < self._blocks]
         self._kept.append((past.inputs.boundary_block, past.inputs.rewards))
 
-    def rewards(self) -> pl.DataFrame:
-        """REWARDS rows of the window; a task that several epochs ran stands once an epoch (its key has the epoch in it)."""
-        return pl.concat([REWARDS.empty(), *(frame for _, frame in self._kept)])
+    def frames(self) -> tuple[pl.DataFrame, ...]:
+        """REWARDS rows of the window, an epoch each; a task that several epochs ran stands once an epoch (its key has the epoch in it)."""
+        return tuple(frame for _, frame in self._kept)
+
+
+def _matrix(frames: Sequence[pl.DataFrame], entrants: Sequence[Entrant], environments: Sequence[str]) -> TaskMatrix:
+    return task_matrix(pl.concat([REWARDS.empty(), *frames]), entrants, environments)
 
 
 def _rows(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any]) -> pl.DataFrame:

@@ -51,7 +51,7 @@ def test_each_epoch_gives_the_same_contests_members_credits_and_weights(make: An
         state = ruling.state
         known = state.contests.before(one.epoch + 1)
         for row in outcome.contests.filter(pl.col("reason") != "breaker_open").iter_rows(named=True):
-            found = known[row["challenger"], row["incumbent"]]
+            found = known.contest((row["challenger"], row["incumbent"]))
             assert {name: row[name] for name in ("state", "reason", "strict", "tasks", "epochs", "alpha", "discordance")} == {
                 name: getattr(found, name) for name in ("state", "reason", "strict", "tasks", "epochs", "alpha", "discordance")
             }
