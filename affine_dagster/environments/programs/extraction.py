@@ -19,8 +19,11 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _BEGINS = re.compile(
     r"def |class |async def |@[\w.]+(?:\(.*\))? *(?:#|$)|import +[\w.]+ *(?:,|as |;|#|$)|from +[\w.]+ +import |[A-Za-z_]\w* = "
 )
-_GOES_ON = re.compile(r"[A-Za-z_][\w.]*(?:\(.*\) *$|(?:: *[\w.\[\], ]+)? *=[^=])")
-"""A call, or an assignment however it is written: code if code stands before it, and else as likely prose."""
+_GOES_ON = re.compile(r"[A-Za-z_][\w.]*(?:\(.*\) *$|(?::[\w.\[\], ]+| *)=[^=])")
+"""A call, or an assignment however it is written: code if code stands before it, and else as likely prose.
+
+No two repetitions that take the same character stand beside each other: a line of spaces would be split between them in every way.
+"""
 
 
 def program_text(completion: str, function: str = "f") -> str | None:

@@ -65,3 +65,16 @@ def test_what_defines_no_function_is_no_program(completion: str) -> None:
 def test_any_text_is_a_program_or_none(text: str) -> None:
     source = program_text(text)
     assert source is None or "f" in source
+
+
+HEADS = ("", "f", "f:", "f: int", "f(", "@a", "@a(", "import ", "import a", "from a", "def ", "def f", "```")
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("filler", [" ", "\t", "a", ".", ") ", "a ", "a.", ",", "[", "= ", ": ", "(", "\n "], ids=repr)
+def test_a_line_of_one_thing_is_read_in_linear_time(head: str, filler: str) -> None:
+    """Where a pattern could split such a line in many ways, this test would run for minutes (it did: ``f:`` and eight thousand spaces)."""
+    line = (head + filler * MAX_PROGRAM_CHARACTERS)[: MAX_PROGRAM_CHARACTERS - 20]
+    for text in (f"import a\n{line}x", f"{line}x\n{BODY[:10]}"):
+        source = program_text(text)
+        assert source is None or "f" in source
