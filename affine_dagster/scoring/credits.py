@@ -16,8 +16,8 @@ from typing import Any
 import polars as pl
 
 from affine_dagster.reasons import AffineError
+from affine_dagster.scoring.archive import Archive
 from affine_dagster.scoring.frontier import Member, members_of
-from affine_dagster.scoring.hypervolume import exclusive
 from affine_dagster.settings import ScoringSettings
 from affine_dagster.tables import CREDITS
 
@@ -30,9 +30,18 @@ _PRECISION = 128
 _BITS = 48
 
 
-def chronological_credits(lower: Sequence[Sequence[int]], upper: Sequence[Sequence[int]]) -> list[int]:
-    """The credit of each model in commit order, in grid cells, from v (``lower``) and u (``upper``) in grid steps."""
-    return [exclusive(point, upper[:at]) for at, point in enumerate(lower)]
+def chronological_credits(
+    lower: Sequence[Sequence[int]], upper: Sequence[Sequence[int]], known: Sequence[int] = ()
+) -> list[int]:
+    """The credit of each model in commit order, in grid cells, from v (``lower``) and u (``upper``) in grid steps.
+
+    ``known``: those of the first models, where they stand already.
+    """
+    made, archive = list(known), Archive.of(upper[: len(known)])
+    for at in range(len(known), len(lower)):
+        made.append(archive.adds(lower[at]))
+        archive = archive.grown(upper[at])
+    return made
 
 
 @lru_cache(maxsize=2**16)

@@ -7,15 +7,15 @@ it in tests) and what the points mean (``credits.py``).
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Sequence
-from operator import ge
+from operator import ge, itemgetter
 
 import numpy as np
 
 from affine_dagster.reasons import AffineError
 
-__all__ = ["exclusive", "hypervolume"]
+__all__ = ["exclusive", "front_of", "hypervolume"]
 
 Point = Sequence[int]
 Points = list[tuple[int, ...]]
@@ -36,6 +36,11 @@ def exclusive(point: Point, others: Sequence[Point]) -> int:
     """What ``point`` adds: hypervolume(others ∪ {point}) − hypervolume(others), without computing either."""
     (own, *rest) = _checked([point, *others])
     return math.prod(own) - _volume(_front([tuple(map(min, own, other)) for other in rest]))
+
+
+def front_of(points: Sequence[Point]) -> Points:
+    """The points with a volume that no other point dominates, once each, in descending order. Raises ``bad_table`` as above."""
+    return _front(_checked(points)) if len(points) else []
 
 
 def _checked(points: Sequence[Point]) -> Points:
@@ -73,10 +78,31 @@ def _volume(front: Points) -> int:
     if len(front) < 3:
         return _volume_of_two(front)
     width = len(front[0])
-    if width == 2:
-        return _area(front)
+    if width > 3:
+        common, front = _reshaped(front)
+        return common * _sliced(front) if common != 1 else _sliced(front)
     if width == 3:
         return _solid(front)
+    return _area(front) if width == 2 else front[0][0]
+
+
+def _reshaped(front: Points) -> tuple[int, Points]:
+    """The points without the coordinates that all of them share, whose product comes first, and with the least varied one in front.
+
+    Points that were limited to one box share many coordinates. The fewer values a sliced coordinate has, the fewer slabs are alike.
+    """
+    varied = [(len(set(column)), column) for column in zip(*front, strict=True)]
+    common = math.prod(column[0] for values, column in varied if values == 1)
+    kept = [column for values, column in sorted(varied, key=itemgetter(0)) if values > 1]
+    return common, sorted(zip(*kept, strict=True), reverse=True)
+
+
+def _sliced(front: Points) -> int:
+    """The volume by slabs of the first coordinate, of at least two points that differ in each."""
+    if len(front[0]) < 4:
+        return _volume(front)
+    if len(front[0]) == 4:
+        return _fourfold(front)
     total = 0
     # every point before this one reaches at least as far in the first coordinate: what is left is a slab of it
     for at, (first, *rest) in enumerate(front):
@@ -98,6 +124,18 @@ def _area(front: Points) -> int:
             area += right * (top - height)
             height = top
     return area
+
+
+def _fourfold(front: Points) -> int:
+    """Four coordinates, descending in the first: slabs over a growing set of points in the other three."""
+    total, solid, below = 0, 0, [point[0] for point in front[1:]] + [0]
+    reaching: Points = []
+    for point, end in zip(front, below, strict=True):
+        insort(reaching, point[1:])
+        if end < point[0]:
+            solid = _solid(reaching[::-1])
+            total += solid * (point[0] - end)
+    return total
 
 
 def _solid(front: Points) -> int:

@@ -15,7 +15,6 @@ import numpy as np
 from affine_dagster.scoring.counts import Counts
 from affine_dagster.scoring.credits import Credit, chronological_credits, credits_of
 from affine_dagster.scoring.frontier import Member, Now, advance_members
-from affine_dagster.scoring.hypervolume import exclusive
 from affine_dagster.scoring.pairs import Contest, EpochPairs, Pair, judge_epoch
 from affine_dagster.scoring.rule import FrontierCredits
 from affine_dagster.scoring.rules.protocol import Placing, Round, Ruling
@@ -71,9 +70,7 @@ def _units(state: Books, members: Sequence[Member]) -> tuple[int, ...]:
     before = state.members or ()
     same = sum(1 for _ in takewhile(lambda pair: _measure(pair[0]) == _measure(pair[1]), zip(before, members, strict=False)))
     lower, upper = [one.lower for one in members], [one.upper for one in members]
-    if same == 0:
-        return tuple(chronological_credits(lower, upper))
-    return (*state.units[:same], *(exclusive(lower[at], upper[:at]) for at in range(same, len(members))))
+    return tuple(chronological_credits(lower, upper, state.units[:same]))
 
 
 def _measure(member: Member) -> tuple[tuple[int, ...], tuple[int, ...]]:
