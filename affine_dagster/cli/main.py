@@ -116,6 +116,19 @@ def replay(home: Path, rules: str, epochs: str, picture: Path | None) -> None:
     print_replay(open_world(home).settings(), rules.split(","), epochs, picture)
 
 
+@main.command()
+@click.option("--strategies", default="all", show_default=True, help="names with commas between, or all")
+@click.option("--markets", type=click.IntRange(min=1), default=10, show_default=True, help="markets a strategy, each of its own seed")
+@click.option("--epochs", type=click.IntRange(min=1), default=12, show_default=True, help="epochs a market")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="the first market's seed")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="where to write the gains as a PNG")
+def redteam(strategies: str, markets: int, epochs: int, seed: int, picture: Path | None) -> None:
+    """Print what simulated miners who copy, split, flood or hide would earn under each rule; needs no world."""
+    from affine_dagster.cli.redteam import print_redteam
+
+    print_redteam(strategies.split(","), markets, epochs, seed, picture)
+
+
 @main.command("settings")
 @click.argument("path", type=click.Path(exists=False, path_type=Path))
 def check_settings(path: Path) -> None:
