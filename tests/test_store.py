@@ -132,3 +132,24 @@ def test_a_killed_writer_leaves_only_whole_files(tmp_path: Path) -> None:
     names = store.names("k/")
     assert len(names) >= len(acknowledged)
     assert all(len(store.get(name) or b"") == 200_000 for name in names)
+
+
+def _many_tasks(epoch: int, rows: int) -> pl.DataFrame:
+    return pl.concat([TASKS.empty(), *(_tasks(epoch, seed).with_columns(index=pl.lit(seed, pl.Int64)) for seed in range(rows))])
+
+
+@given(
+    written=st.dictionaries(st.integers(0, 30), st.integers(0, 4), max_size=6), asked=st.sets(st.integers(0, 30), max_size=10),
+    narrow=st.booleans(),
+)
+def test_many_epochs_at_once_are_what_each_is_alone(
+    tmp_path_factory: pytest.TempPathFactory, written: dict[int, int], asked: set[int], narrow: bool
+) -> None:
+    tables = Tables(Store(str(tmp_path_factory.mktemp("store"))))
+    for epoch, rows in written.items():
+        tables.write(TASKS, epoch, _many_tasks(epoch, rows))
+    columns = ["seed", "environment"] if narrow else None
+    found = tables.many(TASKS, sorted(asked), columns)
+    assert sorted(found) == sorted(asked & written.keys())
+    for epoch, frame in found.items():
+        assert frame.equals(tables.need(TASKS, epoch).select(columns or list(TASKS.columns)))
