@@ -14,14 +14,13 @@ import polars as pl
 
 from affine_dagster.environments.registry import environments as registered
 from affine_dagster.evaluation.adjudication import crashes
-from affine_dagster.evaluation.job import Assignment, Contest, EvaluationJob, Opponent
+from affine_dagster.evaluation.job import Assignment, EvaluationJob
 from affine_dagster.evaluation.jobs import EvalJobs, JobOutcome, Progress
+from affine_dagster.evaluation.opponents import PriorPairs, contest_of
 from affine_dagster.evaluation.tasksets import CONTEST
 from affine_dagster.evaluation.worker import tasks_for
 from affine_dagster.ledger import Ledger
 from affine_dagster.reasons import Fault
-from affine_dagster.scoring.contest import ContestRule, ContestState
-from affine_dagster.scoring.histogram import Histogram
 from affine_dagster.settings import Settings
 from affine_dagster.store import Tables
 from affine_dagster.tables import ADMISSIONS, CONTESTS, EVIDENCE, PLAN
@@ -127,7 +126,7 @@ def evaluation_jobs(
     first: list[EvaluationJob] = []
     second: list[EvaluationJob] = []
     files = _admitted_files(tables, epoch)
-    prior = _Prior.of(tables, plan)
+    prior = _prior_pairs(tables, plan)
     for digest in plan["weights_digest"].unique(maintain_order=True):
         rows = plan.filter(pl.col("weights_digest") == digest).sort(pl.col("purpose") != CONTEST, "task_epoch").to_dicts()
         challenge = next((row for row in rows if row["role"] == "challenger"), None)
@@ -136,55 +135,21 @@ def evaluation_jobs(
             epoch=epoch, weights_digest=digest, submission_id=model["submission_id"], repo=model["repo"], revision=model["revision"],
             files=files.get((model["repo"], model["revision"]), ()), environments=tuple(environments),
             assignments=tuple(Assignment(row["purpose"], row["task_epoch"], row["first_task"], row["tasks"]) for row in rows),
-            contest=None if challenge is None else _contest(challenge, prior, settings),
+            contest=None if challenge is None else contest_of(challenge, prior, settings),
             serving=settings.serving, evaluation=settings.evaluation, hub=settings.hub, store=settings.store,
         )
         (first if challenge is None else second).append(job)
     return first, second
 
 
-@dataclass(frozen=True)
-class _Prior:
+def _prior_pairs(tables: Tables, plan: pl.DataFrame) -> PriorPairs:
     """What earlier epochs know of the planned pairs, under the plan's scorer: the newest rows up to its prior epoch."""
-
-    contests: Mapping[tuple[str, str], Row]
-    evidence: Mapping[tuple[str, str], tuple[tuple[str, Histogram], ...]]
-
-    @classmethod
-    def of(cls, tables: Tables, plan: pl.DataFrame) -> _Prior:
-        states = plan.select("prior_epoch", "scorer").unique().drop_nulls().rows()
-        if not states:
-            return cls({}, {})
-        prior, scorer = states[0]
-        challengers = plan.filter(pl.col("role") == "challenger")["weights_digest"].to_list()
-        contests = _newest(tables.until(CONTESTS, prior, scorer), challengers, "challenger", "incumbent")
-        histograms: dict[tuple[str, str], tuple[tuple[str, Histogram], ...]] = {}
-        for row in _newest(tables.until(EVIDENCE, prior, scorer), challengers, "challenger", "incumbent", "environment"):
-            pair = (row["challenger"], row["incumbent"])
-            known = (row["environment"], Histogram.from_rows(row["histogram"], row["missing"]))
-            histograms[pair] = (*histograms.get(pair, ()), known)
-        return cls({(row["challenger"], row["incumbent"]): row for row in contests}, histograms)
-
-
-def _newest(frame: pl.DataFrame, challengers: Collection[str], *key: str) -> list[dict[str, Any]]:
-    chosen = frame.filter(pl.col("challenger").is_in(list(challengers)))
-    return chosen.sort("epoch", *key).unique(list(key), keep="last", maintain_order=True).to_dicts()
-
-
-def _contest(row: Row, prior: _Prior, settings: Settings) -> Contest:
-    return Contest(tuple(_opponent(row, digest, prior, settings) for digest in row["opponents"]), settings.evaluation.environments)
-
-
-def _opponent(row: Row, digest: str, prior: _Prior, settings: Settings) -> Opponent:
-    """The pair as scoring will judge it: an earlier epoch's alpha and discordance stand, and so does a win."""
-    pair = (row["weights_digest"], digest)
-    before = prior.contests.get(pair)
-    fixed = row if before is None else before
-    return Opponent(
-        weights_digest=digest, rule=ContestRule.of(settings.scoring, settings.evaluation, fixed["alpha"], fixed["discordance"]),
-        epochs=0 if before is None else before["epochs"], won=before is not None and before["state"] == ContestState.WON,
-        histograms=prior.evidence.get(pair, ()),
-    )
+    states = plan.select("prior_epoch", "scorer").unique().drop_nulls().rows()
+    if not states:
+        return PriorPairs({}, {})
+    prior, scorer = states[0]
+    challengers = plan.filter(pl.col("role") == "challenger")["weights_digest"].to_list()
+    return PriorPairs.of(tables.until(CONTESTS, prior, scorer), tables.until(EVIDENCE, prior, scorer), challengers)
 
 
 def _admitted_files(tables: Tables, epoch: int) -> dict[tuple[str, str], tuple[str, ...]]:

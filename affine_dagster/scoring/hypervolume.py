@@ -80,7 +80,7 @@ def _volume(front: Points) -> int:
     width = len(front[0])
     if width > 3:
         common, front = _reshaped(front)
-        return common * _sliced(front) if common != 1 else _sliced(front)
+        return common * _sliced(front)
     if width == 3:
         return _solid(front)
     return _area(front) if width == 2 else front[0][0]

@@ -104,12 +104,9 @@ class _Book:
 
     def add(self, market: Market, ruling: Ruling[Any]) -> None:
         """One ruling of an earlier rule."""
-        shares: dict[str, float] = defaultdict(float)
-        for placing in ruling.placings:
-            shares[placing.hotkey] += placing.share
-        present = {placing.hotkey: placing.weights_digest for placing in ruling.placings}
-        self.pay(market, shares)
-        self.holders |= {(hotkey, present[hotkey]): None for hotkey, share in shares.items() if share > 0 and present.get(hotkey)}
+        present = {one.hotkey: one.weights_digest for one in ruling.placings}
+        self.pay(market, {one.hotkey: one.share for one in ruling.placings})
+        self.holders |= {(one.hotkey, one.weights_digest): None for one in ruling.placings if one.share > 0 and one.weights_digest}
         self.crowned |= {(hotkey, present[hotkey]): None for hotkey in ruling.crowned if present.get(hotkey)}
         self.tasks += SAMPLES * len(market.settings.evaluation.environments) * len({*present.values()} - {""})
 

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from affine_dagster.evaluation.job import Contest, Opponent
+from affine_dagster.evaluation.job import Contest
+from affine_dagster.evaluation.opponents import PriorPairs, contest_of
 from affine_dagster.evaluation.planning import PlanInputs, make_plan
 from affine_dagster.evaluation.stopping import ContestLook
 from affine_dagster.kinship.verdicts import judge
 from affine_dagster.league.redteam.answers import Answers, Floats, Latent
-from affine_dagster.league.redteam.strategies import Offer, Scene, Skill, Strategy
-from affine_dagster.scoring.contest import ContestRule, ContestState
-from affine_dagster.scoring.histogram import Histogram
+from affine_dagster.league.redteam.strategies import Offer, Scene, Skill, Strategy, best_skill
 from affine_dagster.scoring.models import OriginIndex
 from affine_dagster.scoring.rule import EpochInputs, FrontierCredits, Outcome, PriorState
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
@@ -114,13 +113,13 @@ class Market:
         block = (epoch + 1) * BLOCKS
         offers = tuple(self._offers(epoch))
         self._commit(epoch, block, offers)
-        plan = make_plan(self._plan_inputs(epoch), self.settings)
-        rewards = self._run(plan, epoch)
+        prior = PriorState(self._all(EVIDENCE), self._all(CONTESTS), self._frontier)
+        plan = make_plan(self._plan_inputs(epoch, prior), self.settings)
+        rewards = self._run(plan, prior, epoch)
         self._assays.append(rewards.filter(pl.col("purpose") == "assay"))
         inputs = EpochInputs(
             epoch, block, plan, rewards, pl.concat(self._assays), self._origins.at(epoch), frozenset({BURN, *self.seat_of}), BURN
         )
-        prior = PriorState(self._all(EVIDENCE), self._all(CONTESTS), self._frontier)
         outcome = FrontierCredits().advance(prior, inputs, self.settings)
         for table, frame in ((PLAN, plan), (EVIDENCE, outcome.evidence), (CONTESTS, outcome.contests)):
             self._keep(table, frame)
@@ -139,13 +138,13 @@ class Market:
 
     def _offers(self, epoch: int) -> Iterator[Offer]:
         made: list[Offer] = []
+        best = self.best
         for miner in self.miners:
             found, since = divmod(epoch - miner.offset, FOUND_EVERY)
             gain = self._gain(miner.seat, found) if found >= 0 else (0.0,) * len(ENVIRONMENTS)
-            scene = Scene(miner.seat, epoch, self.best, tuple(made), gain, since, ())
             if since == 0 or miner.seat not in self._starts:
-                self._starts[miner.seat] = scene.frontier
-            scene = Scene(miner.seat, epoch, self.best, tuple(made), gain, since, self._starts[miner.seat])
+                self._starts[miner.seat] = best_skill(best)
+            scene = Scene(miner.seat, epoch, best, tuple(made), gain, since, self._starts[miner.seat])
             for offer in miner.strategy(scene):
                 self.seat_of[offer.hotkey] = miner.seat
                 self.models[digest_of(offer.model.name)] = offer.model
@@ -175,45 +174,32 @@ class Market:
         self._keep(KINSHIP, verdicts)
         self._origins.add(epoch, fingerprints, verdicts)
 
-    def _plan_inputs(self, epoch: int) -> PlanInputs:
+    def _plan_inputs(self, epoch: int, prior: PriorState) -> PlanInputs:
         return PlanInputs(
             epoch, None if epoch == 0 else epoch - 1, self._all(EPOCHS), self._all(SUBMISSIONS), SWAPS.empty(), self._all(ADMISSIONS),
-            self._all(FINGERPRINTS), self._all(KINSHIP), self._frontier, self._all(CONTESTS), self._all(EVIDENCE), self._all(PLAN),
+            self._all(FINGERPRINTS), self._all(KINSHIP), prior.frontier, prior.contests, prior.evidence, self._all(PLAN),
         )
 
-    def _run(self, plan: pl.DataFrame, epoch: int) -> pl.DataFrame:
+    def _run(self, plan: pl.DataFrame, prior: PriorState, epoch: int) -> pl.DataFrame:
         """The rewards of the planned rows: those that others are compared with whole, a challenger as far as its evidence asks."""
         rows = plan.filter("planned").to_dicts()
-        first = [self._drawn(row, epoch, row["tasks"]) for row in rows if row["role"] != "challenger"]
-        known = pl.concat([REWARDS.empty(), *first])
-        second = [self._drawn(row, epoch, self._stop(row, known, epoch)) for row in rows if row["role"] == "challenger"]
+        challengers = [row for row in rows if row["role"] == "challenger"]
+        known = pl.concat([REWARDS.empty(), *(self._drawn(row, epoch) for row in rows if row["role"] != "challenger")])
+        pairs = PriorPairs.of(prior.contests, prior.evidence, [row["weights_digest"] for row in challengers])
+        second = [self._looked_at(row, contest_of(row, pairs, self.settings), known, epoch) for row in challengers]
         return pl.concat([known, *second]).sort(REWARDS.key)
 
-    def _stop(self, row: Mapping[str, Any], known: pl.DataFrame, epoch: int) -> int:
-        """After how many tasks the evaluation worker's own look ends the run."""
-        contest = Contest(tuple(self._opponent(row, digest) for digest in row["opponents"]), self.settings.evaluation.environments)
-        drawn = self._drawn(row, epoch, row["tasks"])
+    def _looked_at(self, row: Mapping[str, Any], contest: Contest, known: pl.DataFrame, epoch: int) -> pl.DataFrame:
+        """A challenger's rewards up to where the evaluation worker's own look ends the run. ``known``: those of its opponents."""
+        drawn = self._drawn(row, epoch)
         look = ContestLook(contest, row["weights_digest"], epoch, known)
         look.add(drawn)
         size = self.settings.evaluation.batch_tasks
-        stops = range(size, row["tasks"], size)
-        return next((stop for stop in stops if look.is_over(stop)), row["tasks"])
+        stop = next((stop for stop in range(size, row["tasks"], size) if look.is_over(stop)), row["tasks"])
+        return drawn.filter(pl.col("index") < stop)
 
-    def _opponent(self, row: Mapping[str, Any], digest: str) -> Opponent:
-        pair = (pl.col("challenger") == row["weights_digest"]) & (pl.col("incumbent") == digest)
-        before = next(self._all(CONTESTS).filter(pair).sort("epoch").tail(1).iter_rows(named=True), None)
-        fixed = row if before is None else before
-        evidence = self._all(EVIDENCE).filter(pair).sort("epoch").unique("environment", keep="last", maintain_order=True)
-        return Opponent(
-            digest, ContestRule.of(self.settings.scoring, self.settings.evaluation, fixed["alpha"], fixed["discordance"]),
-            epochs=0 if before is None else before["epochs"], won=before is not None and before["state"] == ContestState.WON,
-            histograms=tuple(
-                (one["environment"], Histogram.from_rows(one["histogram"], one["missing"])) for one in evidence.iter_rows(named=True)
-            ),
-        )
-
-    def _drawn(self, row: Mapping[str, Any], epoch: int, tasks: int) -> pl.DataFrame:
-        drawn = self.answers.rewards(self.models[row["weights_digest"]], row["purpose"], row["task_epoch"])[:, :tasks]
+    def _drawn(self, row: Mapping[str, Any], epoch: int) -> pl.DataFrame:
+        drawn = self.answers.rewards(self.models[row["weights_digest"]], row["purpose"], row["task_epoch"])[:, : row["tasks"]]
         return _rewards(drawn, epoch, row["purpose"], row["task_epoch"], row["weights_digest"])
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from affine_dagster.league.redteam.answers import Latent
 
-__all__ = ["RESEARCHERS", "STRATEGIES", "Offer", "Scene", "Skill", "Strategy"]
+__all__ = ["RESEARCHERS", "STRATEGIES", "Offer", "Scene", "Skill", "Strategy", "best_skill"]
 
 Skill = tuple[float, ...]
 
@@ -46,7 +46,7 @@ class Scene:
     @property
     def frontier(self) -> Skill:
         """The best skill that anybody published, an environment: what a new model starts from."""
-        return tuple(max(column) for column in zip(*(model.skill for model in self.best), strict=True))
+        return best_skill(self.best)
 
     @property
     def found(self) -> bool:
@@ -71,6 +71,11 @@ class Scene:
 
 
 Strategy = Callable[[Scene], Sequence[Offer]]
+
+
+def best_skill(models: Sequence[Latent]) -> Skill:
+    """The best skill of at least one model, an environment."""
+    return tuple(max(column) for column in zip(*(model.skill for model in models), strict=True))
 
 
 def _bounded(skill: Iterable[float]) -> Skill:
