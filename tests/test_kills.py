@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from comparing import differences, ledger_rows, store_differences
-from killing import Strike, disturbed, processes_of, spread_strikes
+from killing import Strike, processes_of, spread_strikes
 from tiny_worlds import TinyWorld
 
 from affine_dagster.ledger import Ledger
@@ -23,8 +23,7 @@ SEED = 20260701
 
 @pytest.mark.parametrize("strike", spread_strikes(3, SEED), ids=str)
 def test_killed_at_a_random_point_and_started_again_everything_is_the_same(tiny_world: TinyWorld, strike: Strike, tmp_path: Path) -> None:
-    world = tiny_world.copy(tmp_path / "world")
-    assert disturbed(world.home, tiny_world.timeline, strike) > 0, "nothing was hit"
+    world = tiny_world.struck(tmp_path, strike)
     found = differences(tiny_world.world, world)
     assert not found, "\n".join(found)
     assert processes_of(world.home) == []

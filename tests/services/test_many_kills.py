@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from comparing import differences
-from killing import Strike, disturbed, processes_of, spread_strikes
+from killing import Strike, processes_of, spread_strikes
 from tiny_worlds import TinyWorld, finished
 
 from affine_dagster.settings import scorer_version
@@ -27,8 +27,7 @@ def two_epochs(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
 def test_killed_at_any_of_ten_points_and_started_again_everything_is_the_same(
     two_epochs: TinyWorld, strike: Strike, tmp_path: Path
 ) -> None:
-    world = two_epochs.copy(tmp_path / "world")
-    assert disturbed(world.home, two_epochs.timeline, strike) > 0, "nothing was hit"
+    world = two_epochs.struck(tmp_path, strike)
     found = differences(two_epochs.world, world)
     assert not found, "\n".join(found)
     assert processes_of(world.home) == []

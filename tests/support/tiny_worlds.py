@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from killing import Timeline, undisturbed
+from killing import Strike, Timeline, disturbed, undisturbed
 
 from affine_dagster.cli.main import default_cache
 from affine_dagster.league.make import make_league
@@ -17,6 +17,8 @@ from affine_dagster.league.recipes import TINY
 from affine_dagster.league.world import TINY_SCENARIO, World, make_world, open_world, play_epoch
 
 __all__ = ["TinyWorld", "finished", "played"]
+
+_STRUCK_RUNS = 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,16 @@ class TinyWorld:
         """The blank world once more, in a folder of its own: the same chain, hub and settings."""
         shutil.copytree(self.blank, home)
         return open_world(home)
+
+    def struck(self, folder: Path, strike: Strike) -> World:
+        """A copy that was struck and then run through. A run that was faster than the undisturbed one and over before the strike
+        is done again with an earlier one, since it shows nothing."""
+        for attempt in range(_STRUCK_RUNS):
+            world = self.copy(folder / f"world{attempt}")
+            if disturbed(world.home, self.timeline, strike) > 0:
+                return world
+            strike = strike.earlier()
+        raise AssertionError(f"nothing was hit in {_STRUCK_RUNS} runs, the last time by: {strike}")
 
 
 def played(home: Path, epochs: int) -> World:
