@@ -7,7 +7,7 @@ not go in: reading or writing tables (``inputs.py``), running anything, and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ __all__ = ["PlanInputs", "make_plan"]
 _MIN_PAIR_TASKS = 200
 _LEAST_DISCORDANCE = 0.5
 """Share of ``scoring.discordance`` that is planned at least. The bets' multipliers cover a factor of two: laid for a discordance much
-under the true one they lose whatever the gain, and a flood of near-copies of incumbents would plan just that for everybody else."""
+under the true one they lose whatever the gain, and members that answer nearly alike would plan just that for everybody else."""
 _MODEL_COLUMNS = ("weights_digest", "submission_id", "hotkey", "repo", "revision", "block", "extrinsic_index", "genesis")
 _ENDED = {"futile": "futile", "regressed": "regressed", "expired": "expired_undecided"}
 
@@ -107,7 +107,7 @@ class _Books:
             contests={(row["challenger"], row["incumbent"]): row for row in pairs.iter_rows(named=True)},
             first_plan={row["weights_digest"]: row for row in tried.reverse().iter_rows(named=True)},
             times_planned=Counter(tried["weights_digest"].to_list()),
-            discordance=_expected_discordance(inputs.evidence, settings.scoring),
+            discordance=_expected_discordance(inputs.evidence, frozenset(members), settings.scoring),
         )
 
 
@@ -209,16 +209,17 @@ def _running(
     }
 
 
-def _expected_discordance(evidence: pl.DataFrame, scoring: ScoringSettings) -> float | None:
-    """The discordance to plan new pairs with: the upper median over earlier pairs of their most discordant environment.
+def _expected_discordance(evidence: pl.DataFrame, members: Collection[str], scoring: ScoringSettings) -> float | None:
+    """The discordance to plan new pairs with: the upper median over the accepted challengers' pairs of their most discordant environment.
 
-    A pair counts from 200 tasks on; at least half of ``scoring.discordance`` is planned. None where no pair counts. It errs high
-    (the worst environment), and a few odd models cannot move it (the median). It is fixed before the pair's own data, as the
-    bets need.
+    Only who improved the frontier has a say: whatever else is submitted moves nobody's plan. A pair counts from 200 tasks on; at least
+    half of ``scoring.discordance`` is planned. None where no pair counts. It errs high (the worst environment; a winner's second moment
+    holds its gain too), and a few odd models cannot move it (the median). It is fixed before the pair's own data, as the bets need.
     """
     least = _LEAST_DISCORDANCE * scoring.discordance
     largest: dict[tuple[str, str], float] = {}
-    for row in _newest(evidence, "challenger", "incumbent", "environment").iter_rows(named=True):
+    theirs = evidence.filter(pl.col("challenger").is_in(list(members)))
+    for row in _newest(theirs, "challenger", "incumbent", "environment").iter_rows(named=True):
         histogram = Histogram.from_rows(row["histogram"], row["missing"])
         moment = histogram.second_moment
         if moment is not None and histogram.observed >= _MIN_PAIR_TASKS:

@@ -378,18 +378,33 @@ def evidence(challenger: str, bins: list[tuple[int, int]], environment: str = "s
     }
 
 
-def test_new_pairs_are_planned_with_the_discordance_that_earlier_pairs_had() -> None:
-    known = table(EVIDENCE, [
-        evidence("x", [(0, 900), (1000, 100)]), evidence("x", [(0, 800), (-1000, 200)], "words"),
-        evidence("y", [(0, 600), (1000, 400)]), evidence("z", [(1000, 10)]),
-    ])
-    plan = make_plan(inputs(model("a", 10), evidence=known), SETTINGS)
-    assert rows(plan, role="challenger")[0]["discordance"] == pytest.approx(0.4)
+def planned_discordance(known: list[dict[str, Any]], members: str) -> float:
+    """What a new pair is planned with after this evidence, where these models were accepted."""
+    frontier = table(FRONTIER, [member(genesis()), *(member(model(name, 5)) for name in members)])
+    plan = make_plan(inputs(model("a", 10), frontier=frontier, evidence=table(EVIDENCE, known), prior_epoch=4), SETTINGS)
+    return float(rows(plan, role="challenger")[0]["discordance"])
 
 
-def test_a_flood_of_near_copies_does_not_plan_bets_that_no_honest_gain_survives() -> None:
-    known = table(EVIDENCE, [evidence(name, [(0, 1000)]) for name in "uvwxyz"])
-    planned = rows(make_plan(inputs(model("a", 10), evidence=known), SETTINGS), role="challenger")[0]["discordance"]
+EARLIER = [
+    evidence("x", [(0, 900), (1000, 100)]), evidence("x", [(0, 800), (-1000, 200)], "words"),
+    evidence("y", [(0, 600), (1000, 400)]), evidence("z", [(1000, 10)]),
+]
+
+
+def test_new_pairs_are_planned_with_the_discordance_that_accepted_pairs_had() -> None:
+    assert planned_discordance(EARLIER, "xyz") == pytest.approx(0.4)
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from([-1000, 0, 1000]), st.integers(1, 999)), min_size=1, max_size=3), max_size=6))
+@examples(max_examples=30, deadline=None)
+def test_what_was_not_accepted_moves_nobody_elses_plan(histograms: list[list[tuple[int, int]]]) -> None:
+    flood = [evidence(name, sorted(dict(bins).items())) for name, bins in zip("opqrst", histograms, strict=False)]
+    assert planned_discordance(EARLIER + flood, "xyz") == planned_discordance(EARLIER, "xyz")
+    assert planned_discordance(flood, "") == SETTINGS.scoring.discordance
+
+
+def test_members_that_answer_alike_do_not_plan_bets_that_no_honest_gain_survives() -> None:
+    planned = planned_discordance([evidence(name, [(0, 1000)]) for name in "uvwxyz"], "uvwxyz")
     rule = ContestRule.of(SETTINGS.scoring, SETTINGS.evaluation, SETTINGS.scoring.alpha_daily / SETTINGS.scoring.owner_slots, planned)
     honest = Histogram(((-1000, 8 * 120), (0, 8 * 700), (1000, 8 * 180)))  # a gain of .06 at a discordance of .3, 8,000 tasks
     assert judge({"sums": honest}, rule, 8000, 1).state == ContestState.WON

@@ -35,8 +35,7 @@ class TinyWorld:
         return open_world(home)
 
     def struck(self, folder: Path, strike: Strike) -> World:
-        """A copy that was struck and then run through. A run that was faster than the undisturbed one and over before the strike
-        is done again with an earlier one, since it shows nothing."""
+        """A copy that was struck and then run through; one that was faster and over before the strike is done again, struck earlier."""
         for attempt in range(_STRUCK_RUNS):
             world = self.copy(folder / f"world{attempt}")
             if disturbed(world.home, self.timeline, strike) > 0:
