@@ -142,7 +142,8 @@ class History:
 
     def models(self, epoch: int) -> Mapping[str, Origin]:
         """The origin of each weights digest known at an epoch."""
-        return origins_of(origin_models(self.tables.until(FINGERPRINTS, epoch), self.tables.until(KINSHIP, epoch)))
+        prints, verdicts = (self.tables.until(table, epoch, columns=columns) for table, columns in _READ[:2])
+        return origins_of(origin_models(prints, verdicts))
 
     def faults(self, plan: pl.DataFrame, rewards: pl.DataFrame, epoch: int) -> pl.DataFrame:
         """The findings on faults alike, from the epoch's PLAN and REWARDS rows."""

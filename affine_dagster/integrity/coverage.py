@@ -5,7 +5,8 @@ What must not go in: verdicts on models. A finding here can only withhold a verd
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 
 import polars as pl
 
@@ -48,11 +49,11 @@ def fault_findings(epoch: int, rewards: pl.DataFrame, known_good: Collection[str
     many broken models, or many that are too large to be loaded here. Where none of ``known_good`` ran, a fault that is not the
     models' own is believed without.
     """
-    ran = set(rewards["weights_digest"].unique())
-    known = set(known_good) & ran
+    sizes = dict(rewards["weights_digest"].value_counts().iter_rows())
+    ran, known = frozenset(sizes), frozenset(known_good) & frozenset(sizes)
     threshold = max(float(settings.breaker_models), settings.breaker_share * len(ran))
     rows: list[dict[str, object]] = []
-    for reason, fault, digests in _failing(rewards).iter_rows():
+    for (reason, fault), digests in _failing(rewards, sizes):
         believed = not known.isdisjoint(digests) or (fault != Fault.MODEL and not known)
         opens = believed and len(digests) >= threshold
         rows.append(
@@ -70,20 +71,14 @@ def fault_findings(epoch: int, rewards: pl.DataFrame, known_good: Collection[str
     return INTEGRITY.frame(rows)
 
 
-def _failing(rewards: pl.DataFrame) -> pl.DataFrame:
-    every = rewards.lazy()
-    rows = every.group_by("weights_digest").agg(rows=pl.len())
-    return (
-        every.filter(pl.col("fault").is_not_null())
-        .group_by("weights_digest", "reason", "fault")
-        .agg(count=pl.len())
-        .join(rows, on="weights_digest")
-        .filter(pl.col("count") * 2 >= pl.col("rows"))
-        .group_by("reason", "fault")
-        .agg(pl.col("weights_digest").sort())
-        .sort("reason", "fault")
-        .collect()
-    )
+def _failing(rewards: pl.DataFrame, sizes: Mapping[str, int]) -> list[tuple[tuple[str | None, str], list[str]]]:
+    """By reason and fault, sorted, the weights digests that failed so, sorted; ``sizes``: all rows of each."""
+    faulty = rewards.filter(pl.col("fault").is_not_null()).select("weights_digest", "reason", "fault")
+    failing: dict[tuple[str | None, str], list[str]] = {}
+    for (digest, reason, fault), count in Counter(faulty.iter_rows()).items():
+        if count * 2 >= sizes[digest]:
+            failing.setdefault((reason, fault), []).append(digest)
+    return [(why, sorted(failing[why])) for why in sorted(failing, key=lambda why: (why[0] or "", why[1]))]
 
 
 def fresh_gap_findings(epoch: int, rewards: pl.DataFrame, earlier: pl.DataFrame) -> pl.DataFrame:

@@ -24,7 +24,8 @@ PAID = "paid"
 def hotkey_names(tables: Tables, epoch: int) -> Mapping[str, str]:
     """What each hotkey committed last, by name; and who the subnet's owner is, to whom weights are burned."""
     owner = str(tables.need(EPOCHS, epoch).row(0, named=True)["owner_hotkey"])
-    prints = tables.until(FINGERPRINTS, epoch).filter(~pl.col("genesis")).sort("block", "extrinsic_index")
+    prints = tables.until(FINGERPRINTS, epoch, columns=("hotkey", "repo", "genesis", "block", "extrinsic_index"))
+    prints = prints.filter(~pl.col("genesis")).sort("block", "extrinsic_index")
     return {owner: "the subnet's owner"} | dict(prints.select("hotkey", "repo").iter_rows())
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -71,12 +72,12 @@ class ContestRule:
         if not 0 < self.alpha < 1 or not 0 < self.discordance <= 1 or not 0 <= self.margin < self.gain:
             raise AffineError("bad_settings", f"a contest needs alpha in (0, 1), discordance in (0, 1] and margin < gain: {self}")
 
-    @property
+    @cached_property
     def stakes(self) -> Stakes:
         """What the bets are laid on."""
         return Stakes(self.margin, self.tolerance, self.gain, self.discordance)
 
-    @property
+    @cached_property
     def task_limit(self) -> int:
         """Tasks an environment after which an undecided pair expires: min(max_tasks, 2·N at power .9)."""
         return min(self.max_tasks, 2 * fixed_sample_size(self.margin, self.gain, self.discordance, self.alpha))

@@ -213,8 +213,15 @@ class OriginsAt(Mapping[str, Origin]):
         self._found = found
         self._epoch = epoch
 
+    def get(self, weights_digest: str, default: Any = None) -> Any:
+        """The origin, or ``default``: at half the cost of what a mapping brings along, in the innermost loop of a replay."""
+        origin = self._held(weights_digest)
+        return default if origin is None else origin
+
     def _held(self, weights_digest: str) -> Origin | None:
-        for since, origin in reversed(self._found.get(weights_digest, ())):
+        held = self._found.get(weights_digest, ())
+        for at in range(len(held) - 1, -1, -1):
+            since, origin = held[at]
             if since <= self._epoch:
                 return origin
         return None

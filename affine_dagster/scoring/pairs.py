@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -157,14 +158,22 @@ class _Bench:
         ran = (fresh.tasks.reshape(shape).sum(axis=1) > 0).tolist()
         epochs = [(0 if contest is None else contest.epochs) + now for contest, now in zip(before, ran, strict=True)]
         tasks = merged.tasks.reshape(shape).min(axis=1).tolist()
-        logs = log_evidence_units(merged, [rule.stakes for rule in rules for _ in range(width)])
+        logs = log_evidence_units(merged, [stakes for rule in rules for stakes in [rule.stakes] * width])
         verdicts = judge_all(self.environments, merged, logs, rules, tasks, epochs)
         contests = {one.pair: _after(verdicts[at], before[at], rules[at], tasks[at], epochs[at]) for at, one in enumerate(meetings)}
         return EpochPairs(self.environments, contests, merged, logs.reshape(*shape, 4))
 
     def _rule(self, meeting: _Meeting, before: Contest | None) -> ContestRule:
         alpha, discordance = (meeting.row["alpha"], meeting.row["discordance"]) if before is None else (before.alpha, before.discordance)
-        return ContestRule.of(self.settings.scoring, self.settings.evaluation, alpha, discordance)
+        if (alpha, discordance) not in self._rules:
+            made = ContestRule.of(self.settings.scoring, self.settings.evaluation, alpha, discordance)
+            self._rules[alpha, discordance] = made
+        return self._rules[alpha, discordance]
+
+    @cached_property
+    def _rules(self) -> dict[tuple[float, float], ContestRule]:
+        """By alpha and discordance: most pairs of an epoch share theirs."""
+        return {}
 
     def _fresh(self, meetings: Sequence[_Meeting]) -> Counts:
         """A row a pair and environment, this epoch's differences: from the challenger's first task to its last, or to the rival's."""

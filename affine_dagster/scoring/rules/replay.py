@@ -81,12 +81,13 @@ class EntrantIndex:
         part; it has the results of its origin, since it was not run.
         """
         found = []
-        for hotkey, uid in neurons.select("hotkey", "uid").iter_rows():
-            if hotkey in self._newest:
-                (block, _, _), digest = self._newest[hotkey]
+        for hotkey, uid in zip(neurons["hotkey"].to_list(), neurons["uid"].to_list(), strict=True):
+            newest = self._newest.get(hotkey)
+            if newest is not None:
+                (block, _, _), digest = newest
                 origin = models.get(digest)
-                found.append(Entrant(hotkey, digest if origin is None else origin.origin_digest, block, int(uid)))
-        return tuple(sorted(found, key=lambda one: (*one.position, one.hotkey)))
+                found.append((block, uid, hotkey, digest if origin is None else origin.origin_digest))
+        return tuple(Entrant(hotkey, digest, block, uid) for block, uid, hotkey, digest in sorted(found))
 
 
 def present_entrants(fingerprints: pl.DataFrame, models: Mapping[str, Origin], neurons: pl.DataFrame) -> tuple[Entrant, ...]:
@@ -147,12 +148,10 @@ def _rows(rule: ReplayedRule[Any], past: PastEpoch, ruling: Ruling[Any]) -> pl.D
     weights = apportion(shares, TOTAL) if any(shares.values()) else dict.fromkeys(shares, 0)
     hotkeys = [one.hotkey for one in placed]
     columns: dict[str, Sequence[object]] = {
+        "epoch": [past.inputs.epoch] * len(placed), "rule": [rule.name] * len(placed), "version": [rule.version] * len(placed),
         "hotkey": hotkeys, "weights_digest": [one.weights_digest for one in placed], "weight": [weights[hotkey] for hotkey in hotkeys],
         "share": [weights[hotkey] / TOTAL for hotkey in hotkeys], "crowned": [hotkey in ruling.crowned for hotkey in hotkeys],
         "terminated": [hotkey in ruling.terminated for hotkey in hotkeys], "reason": [one.reason for one in placed],
         "detail": [one.detail for one in placed], "coverage": [one.coverage for one in placed],
     }
-    frame = pl.DataFrame(columns, schema_overrides=REPLAYED.schema).with_columns(
-        pl.lit(past.inputs.epoch, pl.Int64).alias("epoch"), pl.lit(rule.name).alias("rule"), pl.lit(rule.version, pl.Int64).alias("version")
-    )
-    return REPLAYED.check(frame)
+    return REPLAYED.check(pl.DataFrame(columns, schema_overrides=REPLAYED.schema))
