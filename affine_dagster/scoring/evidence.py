@@ -21,15 +21,17 @@ from affine_dagster.scoring.counts import Counts
 from affine_dagster.scoring.exact_logs import UNIT, Units, log1p_units, log_mean_units
 from affine_dagster.scoring.histogram import STEPS, Histogram
 
-__all__ = ["FUTILE", "NOT_WORSE", "REGRESSED", "WIN", "LogEvidence", "Stakes", "log_evidence", "log_evidence_units", "weighed"]
+__all__ = ["FUTILE", "NOT_WORSE", "PARTS", "REGRESSED", "WIN", "LogEvidence", "Stakes", "bets_of", "log_evidence", "log_evidence_units", "weighed"]
 
 WIN, NOT_WORSE, FUTILE, REGRESSED = range(4)
 """The columns of :func:`log_evidence_units`."""
 
 Floats = npt.NDArray[np.float64]
-_PARTS = np.cumsum([0, *(len(one) for one in (WINNING_MULTIPLIERS, WINNING_MULTIPLIERS, LOSING_MULTIPLIERS, LOSING_MULTIPLIERS))])
-_MISSING_LOSES = slice(0, int(_PARTS[2]))
-_MISSING_WINS = slice(int(_PARTS[2]), int(_PARTS[4]))
+PARTS = np.cumsum([0, *(len(one) for one in (WINNING_MULTIPLIERS, WINNING_MULTIPLIERS, LOSING_MULTIPLIERS, LOSING_MULTIPLIERS))])
+"""Where the bets of each kind begin and end among those of :func:`bets_of`."""
+
+_MISSING_LOSES = slice(0, int(PARTS[2]))
+_MISSING_WINS = slice(int(PARTS[2]), int(PARTS[4]))
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ def log_evidence_units(counts: Counts, stakes: Sequence[Stakes]) -> Units:
     """
     kinds = {one: at for at, one in enumerate(dict.fromkeys(stakes))}
     kind = np.fromiter((kinds[one] for one in stakes), dtype=np.int64, count=len(stakes))
-    bets = [_bets(one) for one in kinds]
-    stake, sign, centre = np.array(bets, dtype=np.float64).reshape(-1, 3, int(_PARTS[4])).transpose(1, 0, 2)
+    bets = [bets_of(one) for one in kinds]
+    stake, sign, centre = np.array(bets, dtype=np.float64).reshape(-1, 3, int(PARTS[4])).transpose(1, 0, 2)
     each, place = np.unique(kind[counts.rows] * 4096 + counts.bins + STEPS, return_inverse=True)
     table = _log_factors(each // 4096, each % 4096 - STEPS, stake, sign, centre)
     wealth = weighed(counts, table[place])
@@ -76,7 +78,7 @@ def log_evidence_units(counts: Counts, stakes: Sequence[Stakes]) -> Units:
     lost, won = (_log_factors(every, np.full(every.size, value), stake, sign, centre) for value in (-STEPS, STEPS))
     wealth[:, _MISSING_LOSES] += counts.missing[:, None] * lost[kind, _MISSING_LOSES]
     wealth[:, _MISSING_WINS] += counts.missing[:, None] * won[kind, _MISSING_WINS]
-    parts = [log_mean_units(wealth[:, first:last]) for first, last in itertools.pairwise(_PARTS)]
+    parts = [log_mean_units(wealth[:, first:last]) for first, last in itertools.pairwise(PARTS)]
     return np.stack(parts, axis=1)
 
 
@@ -95,7 +97,7 @@ def _log_factors(kind: npt.NDArray[np.int64], bins: npt.NDArray[np.int64], stake
 
 
 @lru_cache(maxsize=4096)
-def _bets(stakes: Stakes) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+def bets_of(stakes: Stakes) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     """Stake, sign and centre of every bet: those of win, of not worse, of futile, of regressed."""
     q, margin, tolerance, gain = stakes.discordance, stakes.margin, stakes.tolerance, stakes.gain
     kinds = (
