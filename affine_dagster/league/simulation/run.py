@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from affine_dagster.league.simulation.draws import Array
-from affine_dagster.league.simulation.leagues import League, Rules, begin, next_epoch
+from affine_dagster.league.simulation.leagues import next_epoch
+from affine_dagster.league.simulation.state import League, Rules, begin
 from affine_dagster.league.simulation.tables import PairCoins, bounds_of, simulation_settings
 from affine_dagster.settings import Settings
 
@@ -17,17 +19,23 @@ __all__ = ["BATCH", "Engine", "player", "simulated"]
 
 Engine = Literal["numpy", "jax"]
 
-BATCH = 256
+BATCH = 128
 """Leagues that are played at once: what they need fits into a processor's cache."""
 
 Player = Callable[[int, "np.ndarray[Any, Any]"], League]
 
 
-def simulated(leagues: int, epochs: int, seed: int, engine: Engine, settings: Settings | None = None, batch: int = BATCH) -> Iterator[League]:
-    """The final states of leagues 0 to ``leagues`` - 1, a batch at a time, as NumPy arrays; the last axis is the league."""
+def simulated(
+    leagues: int, epochs: int, seed: int, engine: Engine, settings: Settings | None = None, batch: int = BATCH, workers: int = 2
+) -> Iterator[League]:
+    """The final states of leagues 0 to ``leagues`` - 1, a batch at a time, as NumPy arrays; the last axis is the league.
+
+    ``workers``: threads that play a batch each; no figure depends on them, nor on the size of a batch.
+    """
     play = player(engine, epochs, settings or simulation_settings())
-    for start in range(0, leagues, batch):
-        yield play(seed, np.arange(start, min(start + batch, leagues), dtype=np.uint32))
+    numbers = [np.arange(start, min(start + batch, leagues), dtype=np.uint32) for start in range(0, leagues, batch)]
+    with ThreadPoolExecutor(workers) as pool:
+        yield from pool.map(partial(play, seed), numbers)
 
 
 def player(engine: Engine, epochs: int, settings: Settings) -> Player:
@@ -51,7 +59,7 @@ def _compiled(settings: Settings, coins: PairCoins, bounds: Any, epochs: int) ->
     import jax.numpy as jnp
 
     with jax.enable_x64(True):
-        rules = Rules.of(settings, coins, bounds, jnp)
+        rules = Rules.of(settings, coins, bounds, jnp, jax.lax.optimization_barrier)
 
         @jax.jit
         def all_epochs(seed: Array, numbers: Array) -> League:

@@ -6,6 +6,7 @@ epoch goes (``leagues.py``).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,13 +22,22 @@ from affine_dagster.scoring.histogram import STEPS
 from affine_dagster.scoring.intervals import difference_intervals, reward_intervals
 from affine_dagster.settings import EvaluationSettings, ScoringSettings, Settings
 
-__all__ = ["DAY", "DISCORDANCES", "LOOK", "STEP", "WIDEST", "Bounds", "PairCoins", "bounds_of", "log_factors", "simulation_settings"]
+__all__ = [
+    "APART", "ASSAY_LOOK", "DAY", "DISCORDANCES", "LOOK", "STEP", "WIDEST", "Bounds", "PairCoins", "bounds_of", "log_factors",
+    "simulation_settings",
+]
 
 STEP = 200
 """Steps of skill in a reward of 1."""
 
-LOOK = 100
-"""Tasks that are drawn at once, an environment."""
+LOOK = 200
+"""Tasks of a pair that are drawn at once, an environment."""
+
+APART = 128
+"""More than two models answer otherwise of so many: at a discordance of .3 the chance of as many is under 1e-20."""
+
+ASSAY_LOOK = 100
+"""Tasks of one model that are drawn at once, an environment."""
 
 WIDEST = 40
 """The largest gap between two skills that is drawn as it is, in steps: a larger one is decided at once all the same."""
@@ -45,16 +55,19 @@ _ROUNDS = 12
 def simulation_settings() -> Settings:
     """The red team's thresholds, looked at every 200 tasks of 2,400 at most; a share of alpha for each of fifty owners."""
     evaluation = EvaluationSettings(
-        environments=("number_sorting", "spell_backward", "chain_sum"), batch_tasks=LOOK, tasks_per_epoch=2 * LOOK, assay_tasks=20 * LOOK,
-        max_tasks=2400, max_epochs=12,
+        environments=("number_sorting", "spell_backward", "chain_sum"), batch_tasks=LOOK, tasks_per_epoch=LOOK, assay_tasks=10 * LOOK,
+        max_tasks=12 * LOOK, max_epochs=12,
     )
     return Settings(evaluation=evaluation, scoring=ScoringSettings(margin=0.03, tolerance=0.1, gain=0.1, alpha_daily=0.05, owner_slots=50))
 
 
 @dataclass(frozen=True)
 class PairCoins:
-    """``apart``: how many of :data:`LOOK` tasks two models answer otherwise, a row a discordance. ``ahead``: of so many tasks how many the
-    challenger wins, a row a gap and count: (gap + WIDEST) · (LOOK + 1) + count. ``right``: right answers, a row a skill."""
+    """How counts are distributed.
+
+    ``apart``: how many of :data:`LOOK` tasks two models answer otherwise, a row a discordance. ``ahead``: of so many how many the
+    challenger wins, row (gap + WIDEST) · APART + count. ``right``: right answers of :data:`ASSAY_LOOK`, a row a skill.
+    """
 
     apart: Coins
     ahead: Coins
@@ -64,12 +77,12 @@ class PairCoins:
     @lru_cache(maxsize=1)
     def standard(cls) -> PairCoins:
         """The only ones there are."""
-        counts, gaps = range(LOOK + 1), range(-WIDEST, WIDEST + 1)
+        counts, gaps = range(APART), range(-WIDEST, WIDEST + 1)
         chances = [(1 + gap / STEP / DISCORDANCES[0]) / 2 for gap in gaps]
         ahead = binomial_probabilities([count for _ in gaps for count in counts], [chance for chance in chances for _ in counts])
         return cls(
-            Coins.of(binomial_probabilities([LOOK] * len(DISCORDANCES), DISCORDANCES)), Coins.of(ahead),
-            Coins.of(binomial_probabilities([LOOK] * (STEP + 1), [at / STEP for at in range(STEP + 1)])),
+            Coins.of(binomial_probabilities([LOOK] * len(DISCORDANCES), DISCORDANCES)[:, :APART]), Coins.of(ahead),
+            Coins.of(binomial_probabilities([ASSAY_LOOK] * (STEP + 1), [at / STEP for at in range(STEP + 1)])),
         )
 
 
@@ -77,7 +90,7 @@ def log_factors(stakes: Stakes) -> tuple[npt.NDArray[np.float64], ...]:
     """ln(1 + stake · sign · (d − centre)) at d = −1, 0, 1 of the bets of each of the four kinds, of shape (bets, 3) each."""
     stake, sign, centre = (np.array(one)[:, None] for one in bets_of(stakes))
     every = np.log1p(stake * sign * (np.array([[-1.0, 0.0, 1.0]]) - centre))
-    return tuple(every[first:last] for first, last in zip(PARTS, PARTS[1:], strict=False))
+    return tuple(every[first:last] for first, last in itertools.pairwise(PARTS))
 
 
 @dataclass(frozen=True)
