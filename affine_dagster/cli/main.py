@@ -129,6 +129,18 @@ def redteam(strategies: str, markets: int, epochs: int, seed: int, picture: Path
     print_redteam(strategies.split(","), markets, epochs, seed, picture)
 
 
+@main.command()
+@click.option("--leagues", type=click.IntRange(min=1), default=1000, show_default=True, help="leagues of fifty miners")
+@click.option("--epochs", type=click.IntRange(min=1), default=100, show_default=True, help="epochs a league")
+@click.option("--seed", type=click.IntRange(min=0, max=2**32 - 1), default=0, show_default=True, help="of all draws")
+@click.option("--engine", type=click.Choice(["auto", "numpy", "jax"]), default="auto", show_default=True, help="auto: JAX if installed")
+def simulate(leagues: int, epochs: int, seed: int, engine: str) -> None:
+    """Print what strategies earn in thousands of leagues on latent skill, beside an oracle; needs no world."""
+    from affine_dagster.cli.simulate import print_simulation
+
+    print_simulation(leagues, epochs, seed, engine)
+
+
 @main.command("settings")
 @click.argument("path", type=click.Path(exists=False, path_type=Path))
 def check_settings(path: Path) -> None:

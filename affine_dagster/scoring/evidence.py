@@ -21,7 +21,9 @@ from affine_dagster.scoring.counts import Counts
 from affine_dagster.scoring.exact_logs import UNIT, Units, log1p_units, log_mean_units
 from affine_dagster.scoring.histogram import STEPS, Histogram
 
-__all__ = ["FUTILE", "NOT_WORSE", "PARTS", "REGRESSED", "WIN", "LogEvidence", "Stakes", "bets_of", "log_evidence", "log_evidence_units", "weighed"]
+__all__ = [
+    "FUTILE", "NOT_WORSE", "PARTS", "REGRESSED", "WIN", "LogEvidence", "Stakes", "bets_of", "log_evidence", "log_evidence_units", "weighed",
+]
 
 WIN, NOT_WORSE, FUTILE, REGRESSED = range(4)
 """The columns of :func:`log_evidence_units`."""

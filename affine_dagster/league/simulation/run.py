@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -33,13 +33,21 @@ def simulated(
     ``workers``: threads that play a batch each; no figure depends on them, nor on the size of a batch.
     """
     play = player(engine, epochs, settings or simulation_settings())
-    numbers = [np.arange(start, min(start + batch, leagues), dtype=np.uint32) for start in range(0, leagues, batch)]
+    numbers = [np.arange(start, start + batch, dtype=np.uint32) for start in range(0, leagues, batch)]
+    made = play(seed, numbers[0])  # alone: a compiler is at work, for this size, which the last batch has too
+    yield _cut(made, leagues)
     with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(partial(play, seed), numbers)
+        for first, state in zip(numbers[1:], pool.map(partial(play, seed), numbers[1:]), strict=True):
+            yield _cut(state, leagues - int(first[0]))
 
 
+def _cut(state: League, leagues: int) -> League:
+    return League(*(one[..., :leagues] for one in state))
+
+
+@lru_cache(maxsize=8)
 def player(engine: Engine, epochs: int, settings: Settings) -> Player:
-    """A function from a seed and the numbers of some leagues to their states after the last epoch."""
+    """A function from a seed and the numbers of some leagues to their states after the last epoch; JAX compiles it on its first use."""
     coins, bounds = PairCoins.standard(), bounds_of(settings)
     if engine == "numpy":
         return partial(_played, Rules.of(settings, coins, bounds, np), epochs)
