@@ -10,10 +10,9 @@ its assay is over at once. Evidence, alpha, thresholds, assay bounds and credits
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from affine_dagster.league.simulation.contests import seen_in
 from affine_dagster.league.simulation.draws import Array, choose, threefry
 from affine_dagster.league.simulation.state import (
     DRIP,
@@ -145,23 +144,14 @@ def verdicts(rules: Rules, state: League) -> Pair:
     """(M, B) each: won against every member, or out: lost against one, or expired. A pair that was won stays so."""
     xp = rules.engine
     ties = state.tasks[:, :, None] - state.wins - state.losses
-    win, not_worse, futile, regressed = (_wealth(xp, kind, state.wins, ties, state.losses) for kind in rules.factors)
+    seen = seen_in(xp, rules.factors, state.wins, ties, state.losses, axis=2)
     threshold = xp.take(rules.win, xp.maximum(state.number, 1) - 1)[:, None]
-    partial = 0.5 * win.mean(axis=2) + 0.5 * ((1 + win) / 2).prod(axis=2)
-    won = state.won | ((partial >= threshold) & (not_worse.min(axis=2) >= rules.not_worse))
-    lost = (regressed.max(axis=2) >= rules.not_worse) | (futile.min(axis=2) >= rules.futile)
+    won = state.won | seen.wins(threshold, rules.not_worse)
+    lost = seen.loses(rules.not_worse, rules.futile)
     out = (lost & ~won & state.used[None]).any(axis=1)
     over = (state.tasks.max(axis=1) >= xp.take(rules.limit, xp.maximum(state.number, 1) - 1)) | (state.age >= rules.max_epochs)
     through = (won | ~state.used[None]).all(axis=1) & state.flying
     return through, out | (over & ~through)
-
-
-def _wealth(engine: Any, bets: tuple[tuple[float, float, float], ...], wins: Array, ties: Array, losses: Array) -> Array:
-    """mean_k exp(wins · ln f(1) + ties · ln f(0) + losses · ln f(−1)): the e-value of one kind, entry by entry."""
-    total = 0.0
-    for lost, tied, won in bets:
-        total = total + engine.exp(wins * won + ties * tied + losses * lost)
-    return total / len(bets)
 
 
 # --- acceptance and credits ---------------------------------------------------------------------------------------------------
